@@ -1,0 +1,200 @@
+"""Our own aggregation: one dictionary per metric, one lock, a cap on label sets.
+
+Why not the instruments of a library on the hot path: a bucket in a dictionary costs about
+0.2 µs, a labelled child of prometheus_client 1-2 µs, an OpenTelemetry instrument 12-20 µs.
+The exporters read a consistent copy (`snapshot`) whenever they are asked, so Prometheus and
+OTLP show the same series and values by construction.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lz_otel import catalogue
+from lz_otel.catalogue import GAUGE, HISTOGRAM, Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["HistogramValue", "Series", "Store"]
+
+OTHER = "other"
+
+
+class HistogramValue(NamedTuple):
+    """A histogram's state: ``counts`` has one more entry than the bounds (the overflow bucket)."""
+
+    counts: tuple[int, ...]
+    sum: float
+    count: int
+
+
+class Series(NamedTuple):
+    """One metric with all its points: ``(label values, float | HistogramValue)``."""
+
+    metric: Metric
+    points: list[tuple[tuple[str, ...], Any]]
+
+
+class _Cell:
+    """Mutable histogram state."""
+
+    __slots__ = ("count", "counts", "sum")
+
+    def __init__(self, size: int) -> None:
+        self.counts = [0] * size
+        self.sum = 0.0
+        self.count = 0
+
+
+class Store:
+    """All numbers of this process.
+
+    Args:
+        metrics: the metrics in force (`catalogue.selected`).
+        max_series: most label sets per metric; what comes later goes to one set of ``other``
+            and counts in ``lz.internal.overflow``.
+        listeners: called after each batch, outside the lock, with the measurements applied
+            (used for the host's MeterProvider and for multi-process files).
+    """
+
+    def __init__(self, metrics: Iterable[Metric], max_series: int = 2000) -> None:
+        self.metrics: tuple[Metric, ...] = tuple(metrics)
+        self.max_series = max_series
+        self.started_ns = time.time_ns()
+        self.listeners: list[Callable[[Sequence[Any]], None]] = []
+        self._lock = threading.Lock()
+        self._data: dict[Metric, dict[tuple[str, ...], Any]] = {}
+        self._slots: dict[int, tuple[dict[tuple[str, ...], Any], str, tuple[float, ...], Metric]] = {}
+        for metric in self.metrics:
+            data: dict[tuple[str, ...], Any] = {}
+            self._data[metric] = data
+            self._slots[id(metric)] = (data, metric.kind, metric.buckets, metric)
+
+    def add(self, measurements: Sequence[Any]) -> None:
+        """Apply a batch of ``Measurement`` (any 3-tuple of metric, labels, value).
+
+        A value of a histogram may also be a prepared ``(counts, sum, count)`` of the metric's own buckets.
+        """
+        slots = self._slots
+        with self._lock:
+            for metric, labels, value in measurements:
+                slot = slots.get(id(metric))
+                if slot is None:  # not in force (older or newer convention)
+                    continue
+                data, kind, buckets, _ = slot
+                if kind is HISTOGRAM or kind == HISTOGRAM:
+                    cell = data.get(labels)
+                    if cell is None:
+                        labels, cell = self._new_cell(slot, labels)
+                    if type(value) is tuple:
+                        counts, total, count = value
+                        own = cell.counts
+                        for i, n in enumerate(counts):
+                            if n:
+                                own[i] += n
+                        cell.sum += total
+                        cell.count += count
+                    else:
+                        cell.counts[bisect_left(buckets, value)] += 1
+                        cell.sum += value
+                        cell.count += 1
+                elif labels in data:
+                    if kind == GAUGE:
+                        data[labels] = value
+                    else:
+                        data[labels] += value
+                else:
+                    labels = self._admit(slot, labels)
+                    if kind == GAUGE or labels not in data:
+                        data[labels] = value
+                    else:
+                        data[labels] += value
+        for listener in self.listeners:
+            listener(measurements)
+
+    def touch(self, metric: Metric, label_sets: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        """Let counters start at 0, so that ``increase`` sees their first event. Returns the new sets.
+
+        Zeros never crowd out real series: they are only made in the first half of the cap.
+        """
+        slot = self._slots.get(id(metric))
+        made: list[tuple[str, ...]] = []
+        if slot is None:
+            return made
+        data = slot[0]
+        with self._lock:
+            for labels in label_sets:
+                if len(data) * 2 >= self.max_series:
+                    break
+                if labels not in data:
+                    data[labels] = 0.0
+                    made.append(labels)
+        return made
+
+    def _admit(self, slot: Any, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """The label set to use for a new one: itself, or the set of ``other`` over the cap."""
+        data, _, _, metric = slot
+        if len(data) < self.max_series:
+            return labels
+        overflow = self._data.get(catalogue.INTERNAL_OVERFLOW)
+        if overflow is not None and metric is not catalogue.INTERNAL_OVERFLOW:
+            key = (metric.name,)
+            overflow[key] = overflow.get(key, 0.0) + 1
+        return tuple(
+            OTHER if not a.values else (v if v in a.values else OTHER)
+            for a, v in zip(metric.attributes, labels, strict=True)
+        )
+
+    def _new_cell(self, slot: Any, labels: tuple[str, ...]) -> tuple[tuple[str, ...], _Cell]:
+        data = slot[0]
+        labels = self._admit(slot, labels)
+        cell = data.get(labels)
+        if cell is None:
+            cell = data[labels] = _Cell(len(slot[2]) + 1)
+        return labels, cell
+
+    def snapshot(self) -> list[Series]:
+        """A consistent copy of everything; metrics without points are left out."""
+        out: list[Series] = []
+        with self._lock:
+            for metric, data in self._data.items():
+                if not data:
+                    continue
+                if metric.kind == HISTOGRAM:
+                    points: list[tuple[tuple[str, ...], Any]] = [
+                        (k, HistogramValue(tuple(c.counts), c.sum, c.count)) for k, c in data.items()
+                    ]
+                else:
+                    points = list(data.items())
+                out.append(Series(metric, points))
+        return out
+
+    def value(self, metric: Metric, **labels: str) -> Any:
+        """Sum over the points whose labels (Prometheus names) match; for tests and the demo's table."""
+        names = metric.labels
+        wanted = [(names.index(k), v) for k, v in labels.items()]
+        total = 0.0
+        counts = [0] * (len(metric.buckets) + 1)
+        n = 0
+        with self._lock:
+            for key, point in self._data.get(metric, {}).items():
+                if any(key[i] != v for i, v in wanted):
+                    continue
+                if metric.kind == HISTOGRAM:
+                    counts = [a + b for a, b in zip(counts, point.counts, strict=True)]
+                    total += point.sum
+                    n += point.count
+                else:
+                    total += point
+        return HistogramValue(tuple(counts), total, n) if metric.kind == HISTOGRAM else total
+
+    def clear(self) -> None:
+        """Start from zero (a forked child must not report its parent's calls again)."""
+        self._lock = threading.Lock()  # the parent's lock may be held by a thread that is not here
+        self.started_ns = time.time_ns()
+        for data in self._data.values():
+            data.clear()
