@@ -1,0 +1,280 @@
+"""The table of settings: where each comes from, its type, default and meaning.
+
+Order of precedence: keyword argument of ``instrument()``, environment variable, default.
+An environment variable that is set to the empty text counts as unset, as OpenTelemetry has it.
+Everything is validated once, at start-up; the documentation page is generated from this table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lz_otel.catalogue import MECHANISMS
+from lz_otel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["SETTINGS", "Setting", "Settings", "load"]
+
+EXPORTERS = ("prometheus", "otlp", "console", "none")
+TRACE_EXPORTERS = ("otlp", "console", "none")
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _flag(value: str) -> bool:
+    lowered = value.strip().lower()
+    if lowered in ("true", "1", "yes", "on"):
+        return True
+    if lowered in ("false", "0", "no", "off"):
+        return False
+    raise ValueError
+
+
+def _port(value: str) -> int:
+    port = int(value)
+    if not 0 <= port <= 65535:
+        raise ValueError
+    return port
+
+
+def _milliseconds(value: str) -> float:
+    number = float(value)
+    if not 1 <= number <= 86_400_000:
+        raise ValueError
+    return number / 1000
+
+
+def _positive(value: str) -> int:
+    number = int(value)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _fraction(value: str) -> float:
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise ValueError
+    return number
+
+
+def _names(allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    def parse(value: str) -> tuple[str, ...]:
+        names = tuple(dict.fromkeys(n.strip().lower() for n in value.split(",") if n.strip()))
+        if not names or any(n not in allowed for n in names):
+            raise ValueError
+        if "none" in names and len(names) > 1:
+            raise ValueError
+        return names
+
+    return parse
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        lowered = value.strip().lower()
+        if lowered not in allowed:
+            raise ValueError
+        return lowered
+
+    return parse
+
+
+def _mechanisms(value: str) -> tuple[str, ...]:
+    lowered = value.strip().lower()
+    if lowered == "auto":
+        return ("auto",)
+    return _names((*MECHANISMS, "none"))(lowered)
+
+
+def _provider_map(value: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for pair in value.split(","):
+        host, sep, provider = pair.strip().partition("=")
+        if not sep or not host.strip() or not re.fullmatch(r"[a-z0-9_.\-]{1,40}", provider.strip()):
+            raise ValueError
+        out[host.strip().lower()] = provider.strip()
+    return out
+
+
+def _header(value: str) -> tuple[str, str]:
+    name, sep, content = value.partition(":")
+    if not sep or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name.strip()) or not content.strip():
+        raise ValueError
+    return name.strip().lower(), content.strip().lower()
+
+
+class Setting(NamedTuple):
+    """One setting.
+
+    Attributes:
+        field: keyword argument of ``instrument()`` and attribute of `Settings`.
+        env: environment variable.
+        default: value when neither is given, as text ("" = unset).
+        parse: text to value; raises ValueError.
+        allowed: what is allowed, in words.
+        doc: one line of meaning.
+        arguments: types accepted directly as keyword argument (besides text).
+    """
+
+    field: str
+    env: str
+    default: str
+    parse: Callable[[str], Any]
+    allowed: str
+    doc: str
+    arguments: tuple[type, ...] = ()
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("exporters", "OTEL_METRICS_EXPORTER", "", _names(EXPORTERS),
+            "a list of prometheus, otlp, console; or none",
+            "where metrics go; unset: prometheus, plus otlp as soon as an OTLP endpoint is set; "
+            "nothing of ours when the application has set a MeterProvider (that one is used)",
+            (tuple, list)),
+    Setting("trace_exporters", "OTEL_TRACES_EXPORTER", "", _names(TRACE_EXPORTERS),
+            "a list of otlp, console; or none",
+            "where spans go when the application has set no TracerProvider; unset: no spans", (tuple, list)),
+    Setting("disabled", "OTEL_SDK_DISABLED", "false", _flag, "true or false", "true: instrument() does nothing",
+            (bool,)),
+    Setting("prometheus_host", "OTEL_EXPORTER_PROMETHEUS_HOST", "localhost", _text, "a host name or address",
+            "address on which /metrics is served"),
+    Setting("prometheus_port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9464", _port, "a port from 0 to 65535 (0: any free)",
+            "port on which /metrics is served", (int,)),
+    Setting("export_interval", "OTEL_METRIC_EXPORT_INTERVAL", "60000", _milliseconds,
+            "milliseconds from 1 to 86400000", "time between two exports by OTLP"),
+    Setting("export_timeout", "OTEL_METRIC_EXPORT_TIMEOUT", "30000", _milliseconds,
+            "milliseconds from 1 to 86400000", "longest time that one export by OTLP may take"),
+    Setting("mechanisms", "LZ_OTEL_MECHANISMS", "auto", _mechanisms,
+            f"auto, none, or a list of {', '.join(MECHANISMS)}",
+            "which fast paths are watched; auto: each as soon as one of its markers is seen", (tuple, list)),
+    Setting("conventions", "LZ_OTEL_GENAI_CONVENTIONS", "latest", _choice("latest", "1.36", "both"),
+            "latest, 1.36 or both", "which OpenTelemetry GenAI conventions the standard metrics follow"),
+    Setting("providers", "LZ_OTEL_PROVIDERS", "", _provider_map, "pairs host=provider, separated by commas",
+            "provider names for hosts of your own (gateways, self-hosted servers)", (dict,)),
+    Setting("response_cache_header", "LZ_OTEL_RESPONSE_CACHE_HEADER", "", _header, "'name: value', as x-my-cache: HIT",
+            "response header of your own gateway that tells a hit of its response cache"),
+    Setting("signals", "LZ_OTEL_SIGNALS", "", _text, "path of a TOML file",
+            "overrides wire fields that were chosen by lz-otel (mark C)"),
+    Setting("prices", "LZ_OTEL_PRICES", "", _text, "path of a TOML file", "prices of your own, on top of the table"),
+    Setting("miss_reasons", "LZ_OTEL_MISS_REASONS", "true", _flag, "true or false",
+            "tell why the prompt cache was missed, by comparing digests of requests", (bool,)),
+    Setting("spans", "LZ_OTEL_SPANS", "auto", _choice("auto", "off"), "auto or off",
+            "auto: a span per call when somebody exports traces"),
+    Setting("http_spans", "LZ_OTEL_HTTP_SPANS", "auto", _choice("auto", "on", "off"), "auto, on or off",
+            "switch on opentelemetry-instrumentation-httpx; auto: when lz-otel sets up the trace exporter"),
+    Setting("call_log", "LZ_OTEL_CALL_LOG", "false", _flag, "true or false",
+            "one JSON log line per call (logger lz_otel.calls), without content", (bool,)),
+    Setting("audit_log", "LZ_OTEL_AUDIT_LOG", "", _text, "path of a file that can be written",
+            "keeps the original messages of pruned requests (article 001); holds prompts, mode 0600"),
+    Setting("audit_max_bytes", "LZ_OTEL_AUDIT_MAX_BYTES", "104857600", _positive, "a number of bytes from 1",
+            "size at which the audit log is rotated", (int,)),
+    Setting("audit_backups", "LZ_OTEL_AUDIT_BACKUPS", "5", _positive, "a number from 1",
+            "how many rotated audit logs are kept", (int,)),
+    Setting("overhead_sample", "LZ_OTEL_OVERHEAD_SAMPLE", "0.02", _fraction, "a share from 0 to 1",
+            "share of calls for which the time spent inside lz_otel is measured", (float, int)),
+    Setting("max_series", "LZ_OTEL_MAX_SERIES", "2000", _positive, "a number from 1",
+            "most label sets per metric", (int,)),
+)  # fmt: skip
+
+_BY_FIELD = {s.field: s for s in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings in force. Made by `load`; one field per row of `SETTINGS`."""
+
+    exporters: tuple[str, ...] | None
+    trace_exporters: tuple[str, ...] | None
+    disabled: bool
+    prometheus_host: str
+    prometheus_port: int
+    export_interval: float
+    export_timeout: float
+    mechanisms: tuple[str, ...]
+    conventions: str
+    providers: Mapping[str, str]
+    response_cache_header: tuple[str, str] | None
+    signals: str | None
+    prices: str | None
+    miss_reasons: bool
+    spans: str
+    http_spans: str
+    call_log: bool
+    audit_log: str | None
+    audit_max_bytes: int
+    audit_backups: int
+    overhead_sample: float
+    max_series: int
+
+    @property
+    def otlp_endpoint_set(self) -> bool:
+        """Whether the standard variables name an OTLP endpoint for metrics."""
+        return any(
+            os.environ.get(n)
+            for n in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+        )
+
+
+def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
+    """Read all settings.
+
+    Args:
+        environ: environment to read, by default that of the process.
+        **arguments: keyword arguments of ``instrument()``; ``None`` means not given.
+
+    Raises:
+        ConfigurationError: a value cannot be used; the text names setting, value and what is allowed.
+        TypeError: there is no such setting.
+    """
+    environ = os.environ if environ is None else environ
+    unknown = sorted(set(arguments) - set(_BY_FIELD))
+    if unknown:
+        raise TypeError(f"instrument() has no setting {unknown[0]!r}; it has {', '.join(sorted(_BY_FIELD))}")
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        given = arguments.get(setting.field)
+        if given is not None:
+            values[setting.field] = _argument(setting, given)
+            continue
+        text = environ.get(setting.env, "").strip() or setting.default
+        values[setting.field] = _parse(setting, setting.env, text) if text else _unset(setting)
+    return Settings(**values)
+
+
+def _unset(setting: Setting) -> Any:
+    return {} if setting.field == "providers" else None
+
+
+def _parse(setting: Setting, name: str, text: str) -> Any:
+    try:
+        return setting.parse(text)
+    except ValueError:
+        raise ConfigurationError(name, text, setting.allowed) from None
+
+
+def _argument(setting: Setting, value: Any) -> Any:
+    """A keyword argument: text is parsed as the variable would be; other types go through text too."""
+    name = f"instrument({setting.field}=...)"
+    if isinstance(value, str):
+        return _parse(setting, name, value)
+    if isinstance(value, dict) and dict in setting.arguments:
+        return _parse(setting, name, ",".join(f"{k}={v}" for k, v in value.items())) if value else {}
+    if isinstance(value, (tuple, list)) and tuple in setting.arguments:
+        return _parse(setting, name, ",".join(map(str, value)) if value else "none")
+    if isinstance(value, bool) != (bool in setting.arguments):
+        raise ConfigurationError(name, value, setting.allowed)
+    if isinstance(value, setting.arguments):
+        return _parse(setting, name, str(value))
+    if setting.field.startswith("export_") and isinstance(value, (int, float)):
+        return _parse(setting, name, str(value))
+    if hasattr(value, "__fspath__") and setting.field in ("signals", "prices", "audit_log"):
+        return os.fspath(value)
+    raise ConfigurationError(name, value, setting.allowed)

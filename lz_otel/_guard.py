@@ -1,0 +1,79 @@
+"""The fail-open boundary: whatever fails inside lz_otel is counted, logged once, and never raised.
+
+``Exception`` is caught, ``MemoryError`` and ``RecursionError`` included; ``KeyboardInterrupt``,
+``SystemExit`` and cancellation are not ours to swallow. The log line holds the place and the exception's
+class only: a message or a traceback with locals might quote a prompt.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Guard", "guard"]
+
+_LOG = logging.getLogger("lz_otel")
+_QUIET_SECONDS = 60.0
+
+
+class Guard:
+    """Counts faults of lz_otel by place, and logs each kind at most once a minute."""
+
+    def __init__(self) -> None:
+        self.on_fault: Callable[[str], None] | None = None
+        self.strict = False  # tests of our own may ask to see the fault
+        self._lock = threading.Lock()
+        self._logged: dict[tuple[str, str], float] = {}
+
+    def fault(self, where: str, error: BaseException) -> None:
+        """Note a swallowed fault. Never raises.
+
+        Args:
+            where: a value of the catalogue's list for ``lz.internal.errors``.
+            error: what was caught.
+        """
+        if self.strict:
+            raise error
+        try:
+            if self.on_fault is not None:
+                self.on_fault(where)
+            kind = (where, type(error).__name__)
+            now = time.monotonic()
+            with self._lock:
+                last = self._logged.get(kind)
+                quiet = last is not None and now - last < _QUIET_SECONDS
+                if not quiet:
+                    self._logged[kind] = now
+            if not quiet:
+                _LOG.warning(
+                    "lz_otel: a fault in %s was swallowed (%s%s); your calls are not affected, some numbers may be missing",
+                    where,
+                    kind[1],
+                    _place(error),
+                )
+        except Exception:  # noqa: BLE001 - the last line of defence has nowhere to report to
+            return
+
+    def reset(self) -> None:
+        """Forget what was logged (tests, forked children)."""
+        self._lock = threading.Lock()
+        self._logged.clear()
+
+
+def _place(error: BaseException) -> str:
+    """File and line of the innermost frame, without values."""
+    tb = error.__traceback__
+    if tb is None:
+        return ""
+    while tb.tb_next is not None:
+        tb = tb.tb_next
+    name = tb.tb_frame.f_code.co_filename.rpartition("/")[2]
+    return f" at {name}:{tb.tb_lineno}"
+
+
+guard = Guard()
