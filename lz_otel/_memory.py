@@ -4,7 +4,7 @@ No text is held, ever: what is remembered are 64-bit digests, times and small co
 Python's own keyed hash of bytes: about 0.25 µs per KB, salted per process unless
 ``PYTHONHASHSEED`` says otherwise, and never exported, so it means nothing outside the process.
 
-An entry of a `BoundedMap` with an integer key and value costs about 250 bytes.
+An entry of a `BoundedMap` with an integer key and value costs about 190 bytes.
 """
 
 from __future__ import annotations

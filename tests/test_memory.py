@@ -107,7 +107,7 @@ def test_threads_never_exceed_the_bound() -> None:
                 memory.put((start * i) % 97, i)
                 memory.get(i % 97)
                 memory.pop((i * 7) % 97)
-        except BaseException as exc:  # noqa: BLE001 - reported by the test itself
+        except BaseException as exc:
             failures.append(exc)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in (3, 5, 7, 11)]
