@@ -1,0 +1,89 @@
+# `make help` lists the targets. All that is needed beforehand is python3 (3.11 or newer) and make.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+LEGACY := .venv-legacy
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+# Most of the tests wait for processes and sockets, so two workers pay off on two cores.
+WORKERS ?= 2
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-unit test-legacy peers check lint types fresh docs bundle alerts corpus truth bench soak \
+        lock audit build clean venv venv-legacy
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: venv ## Show it at work: simulator, live table, comparison with the truth (ARGS="--seconds 20")
+	@$(BIN)/lz-otel demo $(ARGS)
+
+test: venv venv-legacy ## All tests, those of the older SDKs in an environment of their own included
+	@[ -d .peers ] || [ -n "$$LZ_REQUIRE_PEERS" ] || scripts/fetch-peers || \
+	    echo "lz-otel: no peers; the tests against real servers will be skipped" >&2
+	@echo "== older SDKs (anthropic<1, openai<3 on httpx)"
+	$(LEGACY)/bin/python -m pytest -q tests/sdk $(ARGS)
+	@echo "== all"
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-unit: venv ## The fast tests only
+	$(PY) -m pytest -q -x tests --ignore tests/sdk --ignore tests/stack --ignore tests/packaging $(ARGS)
+
+test-legacy: venv-legacy ## Only the tests of the older SDKs
+	$(LEGACY)/bin/python -m pytest -q tests/sdk $(ARGS)
+
+peers: ## Fetch the real servers the tests talk to (Prometheus, Alertmanager, VictoriaMetrics, …) into .peers/
+	scripts/fetch-peers
+
+check: lint types fresh ## Lint, types, and whether generated files are fresh
+
+lint: venv
+	$(BIN)/ruff check .
+
+types: venv
+	$(BIN)/mypy
+
+fresh: venv
+	$(PY) scripts/docs.py --check
+	$(BIN)/lz-otel bundle --check
+
+docs: venv ## Write the generated tables in README and docs/
+	$(PY) scripts/docs.py
+
+bundle: venv ## Write dashboards, rules, alerts and runbooks from the catalogue
+	$(BIN)/lz-otel bundle --write
+
+alerts: ## Check and unit-test the alert rules with promtool and amtool
+	scripts/check-alerts
+
+corpus: venv ## Replay the recorded exchanges in ../shared, and print how many are exactly right
+	$(PY) -m pytest -q -rP tests/corpus $(ARGS)
+
+truth: venv ## Run the scenarios of the simulator and compare the metrics with the truth
+	$(BIN)/lz-otel truth $(ARGS)
+
+bench: venv ## What it costs: writes benchmarks/RESULTS.md (ARGS=--quick for a first look)
+	$(PY) -m benchmarks $(ARGS)
+
+soak: venv ## Ten minutes of mixed traffic and faults; every invariant is checked (ARGS="--seconds 60")
+	$(PY) -m benchmarks.soak $(ARGS)
+
+lock: venv ## Write requirements/ anew (ARGS=--upgrade for newer versions)
+	scripts/lock $(BIN)/uv $(ARGS)
+
+audit: venv ## Known vulnerabilities of what is locked (asks a public database)
+	$(BIN)/uv tool run pip-audit --require-hashes --disable-pip -r requirements/dev.txt
+
+build: venv ## Wheel and source archive into dist/
+	$(PY) -m hatchling build
+
+clean: ## Remove all that the targets above made
+	rm -rf $(VENV) $(LEGACY) .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+
+venv:
+	@scripts/venv $(VENV) requirements/dev.txt
+
+venv-legacy:
+	@scripts/venv $(LEGACY) requirements/sdk-legacy.txt
