@@ -1,0 +1,1 @@
+"""Dashboards, recording rules, alerts and runbooks, generated from the catalogue."""
