@@ -1,0 +1,180 @@
+"""Series with a past: accumulate as a process does, sample as a scrape does.
+
+The names and labels come from the catalogue; a label or a value that the catalogue does not know is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from lz_otel.catalogue import COUNTER, HISTOGRAM, Metric
+from lz_otel.errors import CatalogueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Process", "Sampled", "key_of"]
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Sampled(NamedTuple):
+    """One series: its labels (``__name__`` first, empty ones left out) and its samples.
+
+    Attributes:
+        labels: sorted pairs of name and value.
+        start: index of the first sample in the list of sample times.
+        values: one value per sample time from ``start`` on; ``nan`` marks an absent sample.
+    """
+
+    labels: Labels
+    start: int
+    values: array[float]
+
+
+def key_of(metric: Metric, labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The label values of a metric in the catalogue's order; what is not given is empty.
+
+    Raises:
+        CatalogueError: a label that the metric does not have, or a value outside its closed list.
+    """
+    unknown = labels.keys() - set(metric.labels)
+    if unknown:
+        raise CatalogueError(f"{metric.name} has no label {sorted(unknown)[0]!r}, only {', '.join(metric.labels)}")
+    for attribute in metric.attributes:
+        value = labels.get(attribute.label, "")
+        if attribute.values and value and value not in attribute.values:
+            raise CatalogueError(f"{metric.name}: {attribute.label}={value!r} is not in its closed list")
+    return tuple(labels.get(name, "") for name in metric.labels)
+
+
+@lru_cache(maxsize=4096)
+def _shares(buckets: tuple[float, ...], median: float, spread: float, most: float) -> tuple[float, ...]:
+    """Cumulative shares of a log-normal at each bound (the last one, +Inf, is 1)."""
+    if spread <= 0:
+        return (*(1.0 if b >= median else 0.0 for b in buckets), 1.0)
+    at = [
+        0.0 if b <= 0 else 1.0 if b >= most else 0.5 * (1 + math.erf(math.log(b / median) / (spread * math.sqrt(2))))
+        for b in buckets
+    ]
+    return (*at, 1.0)
+
+
+class _Cell:
+    """Accumulated values of one metric and label set: one number, or cumulative buckets and the sum."""
+
+    __slots__ = ("samples", "start", "total", "values", "whole")
+
+    def __init__(self, size: int, start: int, whole: bool) -> None:
+        self.values = [0.0] * size
+        self.total = 0.0  # sum of a histogram
+        self.start = start
+        self.whole = whole
+        self.samples = [array("d") for _ in range(size + 1 if size > 1 else 1)]
+
+    def sample(self) -> None:
+        values = [float(math.floor(v)) for v in self.values] if self.whole else self.values
+        if len(values) > 1:
+            self.samples[-1].append(self.total)
+        for store, value in zip(self.samples, values, strict=False):
+            store.append(value)
+
+
+class Process:
+    """All series of one process.
+
+    Args:
+        target: labels that the scrape adds, such as ``job`` and ``instance``.
+    """
+
+    def __init__(self, target: Mapping[str, str]) -> None:
+        self.target = dict(target)
+        self._cells: dict[Metric, dict[tuple[str, ...], _Cell]] = {}
+        self._handles: dict[tuple[int, tuple[tuple[str, str], ...]], _Cell] = {}
+        self._now = 0
+
+    def add(self, metric: Metric, amount: float, /, **labels: str) -> None:
+        """Count; amounts may be fractions (they are expectations), counts are sampled rounded down."""
+        self._cell(metric, labels).values[0] += amount
+
+    def set(self, metric: Metric, value: float, /, **labels: str) -> None:
+        """Set a gauge."""
+        self._cell(metric, labels).values[0] = value
+
+    def observe(
+        self, metric: Metric, count: float, median: float, spread: float, most: float = math.inf, /, **labels: str
+    ) -> None:
+        """Add ``count`` observations of a log-normal distribution, capped at ``most``.
+
+        ``spread`` is the standard deviation of the logarithm; 0 puts all at the median.
+        """
+        cell = self._cell(metric, labels)
+        shares = _shares(metric.buckets, median, spread, most)
+        cell.values = [a + count * s for a, s in zip(cell.values, shares, strict=True)]
+        cell.total += count * min(median * math.exp(spread * spread / 2), most)
+
+    def touch(self, metric: Metric, /, **labels: str) -> None:
+        """Start a counter of closed lists at 0 for each value, as the library does."""
+        free = [a for a in metric.attributes if a.label not in labels and a.values]
+        sets: list[dict[str, str]] = [dict(labels)]
+        for attribute in free:
+            sets = [{**one, attribute.label: value} for one in sets for value in attribute.values]
+        for one in sets:
+            self._cell(metric, one)
+
+    def restart(self) -> None:
+        """Counters start anew, as after the start of a new process."""
+        for metric, cells in self._cells.items():
+            if metric.kind in (COUNTER, HISTOGRAM):
+                for cell in cells.values():
+                    cell.values = [0.0] * len(cell.values)
+                    cell.total = 0.0
+
+    def sample(self, up: bool = True) -> None:
+        """Take a sample of everything; ``up=False``: the scrape failed, there is none."""
+        for cells in self._cells.values():
+            for cell in cells.values():
+                if up:
+                    cell.sample()
+                else:
+                    for store in cell.samples:
+                        store.append(math.nan)
+        self._now += 1
+
+    def series(self) -> Iterator[Sampled]:
+        """All series with their samples, metric by metric."""
+        for metric, cells in self._cells.items():
+            base = metric.prometheus
+            for key, cell in cells.items():
+                own = {**self.target, **dict(zip(metric.labels, key, strict=True))}
+                if metric.kind != HISTOGRAM:
+                    yield Sampled(_labels(base, own), cell.start, cell.samples[0])
+                    continue
+                for bound, store in zip((*metric.buckets, math.inf), cell.samples, strict=False):
+                    yield Sampled(_labels(f"{base}_bucket", {**own, "le": _bound(bound)}), cell.start, store)
+                yield Sampled(_labels(f"{base}_count", own), cell.start, cell.samples[-2])
+                yield Sampled(_labels(f"{base}_sum", own), cell.start, cell.samples[-1])
+
+    def _cell(self, metric: Metric, labels: Mapping[str, str]) -> _Cell:
+        handle = (id(metric), tuple(labels.items()))
+        cell = self._handles.get(handle)
+        if cell is None:
+            key = key_of(metric, labels)
+            cells = self._cells.setdefault(metric, {})
+            if key not in cells:
+                size = len(metric.buckets) + 1 if metric.kind == HISTOGRAM else 1
+                whole = metric.kind == HISTOGRAM or (metric.kind == COUNTER and metric.unit != "{USD}")
+                cells[key] = _Cell(size, self._now, whole)
+            cell = self._handles[handle] = cells[key]
+        return cell
+
+
+def _labels(name: str, labels: Mapping[str, str]) -> Labels:
+    return tuple(sorted({"__name__": name, **{k: v for k, v in labels.items() if v}}.items()))
+
+
+def _bound(value: float) -> str:
+    return "+Inf" if math.isinf(value) else repr(float(value))
