@@ -1,0 +1,149 @@
+"""The documentation: generated tables are fresh, links lead somewhere, examples run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lz_otel import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+# An example may be followed by <!-- check … -->: code that is run after it and not shown.
+EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n(?:<!-- check\n(?P<check>.*?)-->)?", re.DOTALL)
+ANSWER = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-haiku-4-5",
+    "content": [{"type": "text", "text": "Hello"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 12, "output_tokens": 3},
+}
+
+
+def _examples() -> list[Any]:
+    return [
+        pytest.param(match, id=f"{page.name}:{text[: match.start()].count(chr(10)) + 1}")
+        for page in PAGES
+        if page.name != "design.md"  # its code is a description of interfaces
+        for text in [page.read_text("utf-8")]
+        for match in EXAMPLE.finditer(text)
+    ]
+
+
+def _script() -> Any:
+    spec = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class _Api(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        body = json.dumps(ANSWER).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[str]:
+    """Base address of a Messages API that always answers the same."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("match", _examples())
+def test_examples_run(match: re.Match[str], api: str) -> None:
+    """What a reader copies from the documentation works, against an API on loopback."""
+    code = match["code"].replace("https://api.anthropic.com", api).replace('"x-api-key": "…"', '"x-api-key": "none"')
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "ANTHROPIC_BASE_URL": api,
+        "ANTHROPIC_API_KEY": "none",
+        "OTEL_EXPORTER_PROMETHEUS_PORT": "0",
+    }
+    done = subprocess.run([sys.executable, "-W", "error::DeprecationWarning", "-c", code + (match["check"] or "")],
+                          capture_output=True, text=True, env=env, timeout=60, check=False)  # fmt: skip
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_there_are_examples() -> None:
+    """The pattern above still finds the examples of the README."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert readme.count("```python") == len(EXAMPLE.findall(readme)) >= 3
+
+
+def test_generated_tables_are_fresh() -> None:
+    """What the pages say is what the code says; `make docs` mends it."""
+    docs = _script()
+    stale = [name for name in docs.PAGES if docs.render((ROOT / name).read_text("utf-8")) != (ROOT / name).read_text("utf-8")]
+    assert [] == stale
+
+
+def test_a_stale_table_is_seen() -> None:
+    """A row that was changed by hand is written anew."""
+    docs = _script()
+    page = "before\n<!-- generated: metrics -->\nby hand\n<!-- end -->\nafter\n"
+    rendered = docs.render(page)
+    assert "by hand" not in rendered
+    assert rendered.startswith("before\n<!-- generated: metrics -->\n| metric")
+    assert rendered.endswith("|\n<!-- end -->\nafter\n")
+    assert rendered == docs.render(rendered)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """A link to a file of the project names one that is there."""
+    targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text("utf-8"))
+    assert [] == [t for t in targets if not (page.parent / t).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_metrics_in_prose_exist(page: Path) -> None:
+    """A metric that a page names by its Prometheus name is in the catalogue."""
+    known = {m.prometheus for m in catalogue.ALL} | {label for m in catalogue.ALL for label in m.labels}
+    named = set(re.findall(r"`((?:lz|gen_ai)_[a-z0-9_]+)[`{]", page.read_text("utf-8"))) - {"lz_otel"}
+    assert set() == {n for n in named if re.sub(r"_(bucket|sum|count)$", "", n) not in known and n not in known}
+
+
+def test_targets_in_prose_exist() -> None:
+    """A make target that a page names is one of the Makefile."""
+    targets = set(re.findall(r"(?m)^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8")))
+    named = {
+        word
+        for page in PAGES
+        for command in re.findall(r"(?:`|^)make ([a-z -]+)", page.read_text("utf-8"), re.MULTILINE)
+        for word in command.split()
+    }
+    commented = {"while", "you", "write"}
+    assert set() == named - targets - commented
+    assert {"demo", "test", "check"} <= named

@@ -1,0 +1,138 @@
+"""The wheel: complete, free of tests, and at work where only the runtime dependencies are installed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as users get it, built without network."""
+    pytest.importorskip("hatchling")
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def minimal(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the unpacked wheel and links to its runtime dependencies, and nothing else."""
+    site = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    waiting, done = _requirements(next(site.glob("*.dist-info/METADATA")).read_text("utf-8")), set()
+    while waiting:
+        name = waiting.pop()
+        if name in done:
+            continue
+        done.add(name)
+        distribution = metadata.distribution(name)
+        waiting += _requirements(str(distribution.read_text("METADATA")))
+        for file in distribution.files or ():
+            if ".." in file.parts or "__pycache__" in file.parts:
+                continue
+            target = site / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists():
+                target.symlink_to(file.locate())
+    return site
+
+
+def _requirements(text: str) -> list[str]:
+    """Names that a distribution requires here, without extras."""
+    from packaging.requirements import Requirement
+
+    rows = [Requirement(line.partition(":")[2].strip()) for line in text.splitlines() if line.startswith("Requires-Dist:")]
+    return [r.name for r in rows if r.marker is None or r.marker.evaluate({"extra": ""})]
+
+
+def _run(site: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run code where only `site` and the standard library can be imported."""
+    start = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(site)!r}]\n"
+    env = {"PATH": os.environ["PATH"], "OTEL_EXPORTER_PROMETHEUS_PORT": "0"}
+    return subprocess.run([sys.executable, "-I", "-S", "-c", start + code], capture_output=True, text=True, env=env,
+                          cwd=site, timeout=60, check=False)  # fmt: skip
+
+
+def test_the_wheel_is_complete(wheel: Path) -> None:
+    """Every file of the package is in the wheel, data files and the typing marker included."""
+    here = {
+        str(p.relative_to(ROOT))
+        for p in (ROOT / "lz_otel").rglob("*")
+        if p.is_file() and "__pycache__" not in p.parts and p.suffix != ".pyc"
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {n for n in archive.namelist() if ".dist-info/" not in n}
+    assert here == packed
+
+
+def test_the_wheel_holds_licence_and_commands(wheel: Path) -> None:
+    """Licence and notice go with the code; the command line is installed under its name."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = {n.partition(".dist-info/")[2] for n in archive.namelist() if ".dist-info/" in n}
+        entry = next(n for n in archive.namelist() if n.endswith("entry_points.txt"))
+        commands = archive.read(entry).decode()
+    assert {"licenses/LICENSE", "licenses/NOTICE", "METADATA"} <= names
+    assert "lz-otel = lz_otel.cli:main" in commands
+
+
+def test_runtime_dependencies_are_few(wheel: Path) -> None:
+    """A host installs six packages for us, and no HTTP client: it has its own."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(next(n for n in archive.namelist() if n.endswith("METADATA"))).decode()
+    runtime = {"msgspec", "opentelemetry-api", "opentelemetry-instrumentation-httpx", "opentelemetry-sdk",
+               "prometheus-client", "structlog"}  # fmt: skip
+    assert runtime == set(_requirements(text))
+
+
+def test_minimal_install_works(minimal: Path) -> None:
+    """Without httpx, httpx2 and every extra, ``instrument()`` returns, twice, and ``uninstrument()`` too."""
+    code = """
+import importlib.util
+present = [n for n in ("httpx", "httpx2", "anthropic", "typer", "rich", "brotli") if importlib.util.find_spec(n)]
+assert not present, present
+import lz_otel
+lz_otel.instrument()
+lz_otel.instrument()
+with lz_otel.operation("a"):
+    pass
+lz_otel.uninstrument()
+print("fine", lz_otel.__version__)
+"""
+    done = _run(minimal, code)
+    assert (0, f"fine {_version()}\n") == (done.returncode, done.stdout), done.stderr
+
+
+def test_command_line_without_its_extra_says_what_to_install(minimal: Path) -> None:
+    """``lz-otel`` on a minimal install ends with the command to type, not with a traceback."""
+    done = _run(minimal, "from lz_otel.cli import main\nsys.argv = ['lz-otel', 'demo']\nsys.exit(main())")
+    assert 0 != done.returncode
+    assert "pip install 'lz-otel[" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def _version() -> str:
+    match = re.search(r'__version__ = "(.+)"', (ROOT / "lz_otel" / "_version.py").read_text("utf-8"))
+    assert match
+    return match[1]
+
+
+@pytest.mark.parametrize("lock", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda p: p.name)
+def test_locks_are_hashed_and_name_no_address(lock: Path) -> None:
+    """Every locked requirement is exact and has hashes; no address of a registry is in a lock."""
+    text = lock.read_text("utf-8")
+    assert "://" not in text
+    entries = [e for e in re.split(r"\n(?=\S)", re.sub(r"(?m)^\s*#.*\n", "", text)) if e.strip()]
+    assert [] == [e.split()[0] for e in entries if "==" not in e.split()[0] or "--hash=sha256:" not in e]
+    assert len(entries) > 0
