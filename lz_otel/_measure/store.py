@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue
@@ -24,7 +25,8 @@ __all__ = ["HistogramValue", "Series", "Store"]
 OTHER = "other"
 
 
-class HistogramValue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HistogramValue:
     """A histogram's state: ``counts`` has one more entry than the bounds (the overflow bucket)."""
 
     counts: tuple[int, ...]
@@ -66,6 +68,8 @@ class Store:
         self.max_series = max_series
         self.started_ns = time.time_ns()
         self.listeners: list[Callable[[Sequence[Any]], None]] = []
+        self.touch_listeners: list[Callable[[Metric, list[tuple[str, ...]]], None]] = []
+        self.before_snapshot: list[Callable[[], None]] = []  # brings in what is still outstanding
         self._lock = threading.Lock()
         self._data: dict[Metric, dict[tuple[str, ...], Any]] = {}
         self._slots: dict[int, tuple[dict[tuple[str, ...], Any], str, tuple[float, ...], Metric]] = {}
@@ -86,7 +90,7 @@ class Store:
                 if slot is None:  # not in force (older or newer convention)
                     continue
                 data, kind, buckets, _ = slot
-                if kind is HISTOGRAM or kind == HISTOGRAM:
+                if kind == HISTOGRAM:
                     cell = data.get(labels)
                     if cell is None:
                         labels, cell = self._new_cell(slot, labels)
@@ -133,6 +137,9 @@ class Store:
                 if labels not in data:
                     data[labels] = 0.0
                     made.append(labels)
+        if made:
+            for listener in self.touch_listeners:
+                listener(metric, made)
         return made
 
     def _admit(self, slot: Any, labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -159,6 +166,8 @@ class Store:
 
     def snapshot(self) -> list[Series]:
         """A consistent copy of everything; metrics without points are left out."""
+        for prepare in self.before_snapshot:
+            prepare()
         out: list[Series] = []
         with self._lock:
             for metric, data in self._data.items():

@@ -1,0 +1,110 @@
+"""The two shells around a response body: they pass every piece on at once and tell the observer.
+
+They hold no decision. Whatever the observer does, the host gets the same bytes, in the same
+pieces, and the same exception.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel._guard import guard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from types import ModuleType
+
+    from lz_otel._capture.observer import Observer
+
+__all__ = ["shells"]
+
+_SHELLS: dict[str, tuple[Any, Any]] = {}
+
+
+def tell(method: Callable[..., Any], *arguments: Any) -> None:
+    """Call a method of the observer; a fault of ours ends here."""
+    try:
+        method(*arguments)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+
+
+class _Shell:
+    """What both shells share: the inner stream, the observer, and being dropped."""
+
+    _inner: Any
+    _observer: Observer
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_observer"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def __del__(self) -> None:
+        observer = self.__dict__.get("_observer")
+        if observer is not None:
+            tell(observer.drop)
+
+
+def shells(module: ModuleType) -> tuple[Any, Any]:
+    """The sync and the async shell for ``httpx`` or ``httpx2`` (they must derive from its stream classes)."""
+    made = _SHELLS.get(module.__name__)
+    if made is not None:
+        return made
+
+    class SyncBody(_Shell, module.SyncByteStream):  # type: ignore[misc, name-defined]
+        def __init__(self, inner: Any, observer: Observer) -> None:
+            self._inner = inner
+            self._observer = observer
+
+        def __iter__(self) -> Iterator[bytes]:
+            observer = self._observer
+            feed = observer.feed
+            try:
+                for piece in self._inner:
+                    try:
+                        feed(piece)
+                    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+                        guard.fault("extract", fault)
+                    yield piece
+            except GeneratorExit:
+                tell(observer.drop)
+                raise
+            except BaseException as error:
+                tell(observer.fail, error)
+                raise
+            tell(observer.end)
+
+        def close(self) -> None:
+            tell(self._observer.close)
+            self._inner.close()
+
+    class AsyncBody(_Shell, module.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __init__(self, inner: Any, observer: Observer) -> None:
+            self._inner = inner
+            self._observer = observer
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            observer = self._observer
+            feed = observer.feed
+            try:
+                async for piece in self._inner:
+                    try:
+                        feed(piece)
+                    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+                        guard.fault("extract", fault)
+                    yield piece
+            except GeneratorExit:
+                tell(observer.drop)
+                raise
+            except BaseException as error:
+                tell(observer.fail, error)
+                raise
+            tell(observer.end)
+
+        async def aclose(self) -> None:
+            tell(self._observer.close)
+            await self._inner.aclose()
+
+    _SHELLS[module.__name__] = (SyncBody, AsyncBody)
+    return SyncBody, AsyncBody

@@ -1,0 +1,84 @@
+"""What belongs together: the attempts of one call, the calls of one operation.
+
+A *call* is what the application's code asked for. The hook on an official SDK's request method
+opens one and closes it; without such a hook each attempt is a call of its own.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lz_otel._capture.observer import Observer
+
+__all__ = ["Call", "current_call", "current_operation", "inner_seen"]
+
+
+class Call:
+    """One call of the application, with one attempt or several.
+
+    Attributes:
+        sdk: an SDK's hook opened it and will close it.
+        exited: the hook was left; the call ends with the body of its last attempt.
+        open: attempts begun and not ended.
+        attempts: attempts begun.
+        common: the values of the common attributes, set by the first attempt.
+        seen_counts: retry counts (``x-stainless-retry-count``) of the attempts so far.
+        last: the attempt that ended last.
+    """
+
+    __slots__ = (
+        "_ended",
+        "attempts",
+        "common",
+        "exit_cancelled",
+        "exited",
+        "generation",
+        "last",
+        "last_status",
+        "open",
+        "operation",
+        "overhead",
+        "sdk",
+        "seen_counts",
+        "span",
+        "started_at",
+    )
+
+    def __init__(self, started_at: float, *, sdk: bool, operation: Any = None) -> None:
+        self.started_at = started_at
+        self.sdk = sdk
+        self.exited = not sdk
+        self.exit_cancelled = False
+        self.open = 0
+        self.attempts = 0
+        self.common: tuple[str, ...] | None = None
+        self.seen_counts: list[int] = []
+        self.last: Observer | None = None
+        self.last_status: str | None = None
+        self.operation = operation
+        self.generation = 0
+        self.overhead: float | None = None
+        self.span: Any = None
+        self._ended = [True]
+
+    def end_once(self) -> bool:
+        """True for the first caller only (``list.pop`` is atomic)."""
+        try:
+            self._ended.pop()
+        except IndexError:
+            return False
+        return True
+
+    @property
+    def ended(self) -> bool:
+        """Whether the call has been reported."""
+        return not self._ended
+
+
+current_call: ContextVar[Call | None] = ContextVar("lz_otel_call", default=None)
+current_operation: ContextVar[Any] = ContextVar("lz_otel_operation", default=None)
+# Set while a custom transport of an instrumented client runs: the innermost transport that
+# sees the request reports it, so that a transport around another is not counted twice.
+inner_seen: ContextVar[list[bool] | None] = ContextVar("lz_otel_inner_seen", default=None)

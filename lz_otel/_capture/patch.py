@@ -1,0 +1,278 @@
+"""Hooks on the transports of httpx and httpx2: idempotent, removable, never in anybody's way.
+
+``HTTPTransport.handle_request`` and ``AsyncHTTPTransport.handle_async_request`` of whichever of
+the two modules is installed. Another library's wrapper may lie under or over ours: we call what
+we found, and take off only what is ours and on top; a buried hook is switched off by its flag
+and used again by the next ``instrument()``.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from time import perf_counter
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from lz_otel._capture.bodies import shells, tell
+from lz_otel._capture.calls import inner_seen
+from lz_otel._guard import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+__all__ = ["MODULES", "Hooks", "hook_client", "unhook_clients"]
+
+MODULES = ("httpx", "httpx2")
+_POINTS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+_OWN_TRANSPORTS: list[tuple[Any, str, Any]] = []
+
+
+class Hooks:
+    """The hooks in force. ``hub`` is asked for an observer of each request; ``None``: not ours."""
+
+    def __init__(self) -> None:
+        self.hub: Any = None
+        self._installed: dict[tuple[str, str], tuple[Any, Any]] = {}
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the modules whose transports are hooked."""
+        return tuple(dict.fromkeys(name for name, _ in self._installed))
+
+    def install(self, module: ModuleType) -> None:
+        """Hook the transports of one module."""
+        for class_name, method in _POINTS:
+            cls = getattr(module, class_name)
+            key = (module.__name__, method)
+            current = cls.__dict__[method]
+            if key in self._installed and _contains(current, self._installed[key][1]):
+                continue  # ours is still there, on top or under somebody else's
+            make = _sync_hook if method == "handle_request" else _async_hook
+            hook = make(self, module, current)
+            setattr(cls, method, hook)
+            self._installed[key] = (current, hook)
+
+    def remove(self) -> None:
+        """Take off what is ours and on top; what is buried stays, switched off."""
+        self.hub = None
+        for (name, method), (original, hook) in list(self._installed.items()):
+            class_name = next(c for c, m in _POINTS if m == method)
+            cls = getattr(sys.modules[name], class_name)
+            if cls.__dict__.get(method) is hook:
+                setattr(cls, method, original)
+                del self._installed[(name, method)]
+
+
+def _contains(outer: Any, hook: Any) -> bool:
+    """Whether a chain of wrappers holds our hook."""
+    seen = 0
+    while outer is not None and seen < 50:
+        if outer is hook:
+            return True
+        outer = getattr(outer, "__wrapped__", None)
+        seen += 1
+    return False
+
+
+def _caller(original: Any) -> Callable[[Any, Any], Any]:
+    """How to call what we found: wrappers of wrapt want to be bound first."""
+    if isinstance(original, FunctionType):
+        return original
+
+    def bound(transport: Any, request: Any) -> Any:
+        return original.__get__(transport, type(transport))(request)
+
+    return bound
+
+
+def _begin(hooks: Any, request: Any, started_at: float | None = None) -> Any:
+    """An observer for this request, or ``None``. Never raises."""
+    hub = hooks.hub
+    if hub is None:
+        return None
+    try:
+        if request.method != "POST":
+            return None
+        observer = hub.begin(request, started_at)
+        if observer is not None:
+            seen = inner_seen.get()
+            if seen is not None:
+                seen.append(True)
+        return observer
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        return None
+
+
+def _attach(observer: Any, response: Any, body: Any) -> None:
+    """Let the observer see the head, and the body as the host reads it. Never raises."""
+    try:
+        observer.head(response.status_code, response.headers.raw)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("extract", fault)
+    try:
+        if response.is_stream_consumed:
+            observer.feed_decoded(response.content)
+            observer.end()
+        else:
+            response.stream = body(response.stream, observer)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        tell(observer.end)
+
+
+def _sync_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
+    body, _ = shells(module)
+    call = _caller(original)
+
+    @functools.wraps(original)
+    def handle_request(self: Any, request: Any) -> Any:
+        observer = _begin(hooks, request)
+        if observer is None:
+            return call(self, request)
+        try:
+            response = call(self, request)
+        except BaseException as error:
+            tell(observer.fail, error)
+            raise
+        _attach(observer, response, body)
+        return response
+
+    return handle_request
+
+
+def _async_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
+    _, body = shells(module)
+    call = _caller(original)
+
+    @functools.wraps(original)
+    async def handle_async_request(self: Any, request: Any) -> Any:
+        observer = _begin(hooks, request)
+        if observer is None:
+            return await call(self, request)
+        try:
+            response = await call(self, request)
+        except BaseException as error:
+            tell(observer.fail, error)
+            raise
+        _attach(observer, response, body)
+        return response
+
+    return handle_async_request
+
+
+# --- transports that are not the modules' own -------------------------------------------------
+
+
+def hook_client(hooks: Hooks, client: Any) -> int:
+    """Observe the custom transports of one client (MockTransport, ASGITransport, httpx-aiohttp ...).
+
+    Returns:
+        How many of its transports are observed now beyond those hooked anyway.
+    """
+    count = 0
+    transports = [getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()]
+    for transport in transports:
+        if transport is None:
+            continue
+        for class_name, method in _POINTS:
+            function = getattr(type(transport), method, None)
+            if function is None or _is_plain(transport, class_name):
+                continue
+            if method in getattr(transport, "__dict__", {}):
+                continue
+            # both kinds exist on doubles; a client only ever calls its own
+            module = _module_of(client)
+            if module is None:
+                continue
+            _hook_instance(hooks, module, transport, method)
+            count += 1
+    return count
+
+
+def _is_plain(transport: Any, class_name: str) -> bool:
+    """Whether the class hook sees this transport already."""
+    method = dict(_POINTS)[class_name]
+    for name in MODULES:
+        module = sys.modules.get(name)
+        cls = getattr(module, class_name, None)
+        if cls is not None and isinstance(transport, cls):
+            return type(transport) is cls or method not in type(transport).__dict__
+    return False
+
+
+def _module_of(client: Any) -> ModuleType | None:
+    for cls in type(client).__mro__:
+        root = cls.__module__.partition(".")[0]
+        if root in MODULES:
+            return sys.modules.get(root)
+    return None
+
+
+def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str) -> None:
+    """Put our hook on the instance, so that type and identity of the transport stay what they are.
+
+    The innermost transport that sees a request reports it: ours comes into play only when no
+    hooked transport inside has seen it, so it begins when the inner one has answered.
+    """
+    sync_body, async_body = shells(module)
+    original = getattr(transport, method)
+
+    def handle_request(request: Any) -> Any:
+        started_at = perf_counter()
+        seen: list[bool] = []
+        token = inner_seen.set(seen)
+        try:
+            response = original(request)
+        except BaseException as error:
+            if not seen:
+                _report_failure(hooks, request, started_at, error)
+            raise
+        finally:
+            inner_seen.reset(token)
+        observer = None if seen else _begin(hooks, request, started_at)
+        if observer is not None:
+            _attach(observer, response, sync_body)
+        return response
+
+    async def handle_async_request(request: Any) -> Any:
+        started_at = perf_counter()
+        seen: list[bool] = []
+        token = inner_seen.set(seen)
+        try:
+            response = await original(request)
+        except BaseException as error:
+            if not seen:
+                _report_failure(hooks, request, started_at, error)
+            raise
+        finally:
+            inner_seen.reset(token)
+        observer = None if seen else _begin(hooks, request, started_at)
+        if observer is not None:
+            _attach(observer, response, async_body)
+        return response
+
+    hook = handle_request if method == "handle_request" else handle_async_request
+    try:
+        setattr(transport, method, hook)
+    except AttributeError:  # slots: this transport cannot carry a hook
+        return
+    _OWN_TRANSPORTS.append((weakref.ref(transport), method, hook))
+
+
+def _report_failure(hooks: Hooks, request: Any, started_at: float, error: BaseException) -> None:
+    observer = _begin(hooks, request, started_at)
+    if observer is not None:
+        tell(observer.fail, error)
+
+
+def unhook_clients() -> None:
+    """Take our hooks off the transports of `hook_client`, where they are still ours."""
+    while _OWN_TRANSPORTS:
+        reference, method, hook = _OWN_TRANSPORTS.pop()
+        transport = reference()
+        if transport is not None and transport.__dict__.get(method) is hook:
+            delattr(transport, method)

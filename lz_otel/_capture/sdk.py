@@ -1,0 +1,134 @@
+"""Hooks on the request methods of the official SDKs: where a call begins and ends.
+
+``SyncAPIClient.request`` and ``AsyncAPIClient.request`` of ``anthropic._base_client`` and
+``openai._base_client``. They carry a context variable, so that the attempts of one call are known to
+belong together, and they see custom transports of the SDK's client. Their absence is no error.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from lz_otel._capture.calls import Call, current_call, current_operation
+from lz_otel._capture.patch import hook_client
+from lz_otel._guard import guard
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from lz_otel._capture.patch import Hooks
+
+__all__ = ["SdkHooks"]
+
+PACKAGES = ("anthropic", "openai")
+_CLASSES = ("SyncAPIClient", "AsyncAPIClient")
+
+
+class SdkHooks:
+    """The hooks on the SDKs' client classes, one module at a time."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.hooks = hooks
+        self._installed: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self.looked_at: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """SDKs whose request methods are hooked."""
+        return tuple(dict.fromkeys(name.partition(".")[0] for name, _ in self._installed))
+
+    def hook(self, module: ModuleType) -> None:
+        """Hook the client classes of one ``_base_client`` module."""
+        for class_name in _CLASSES:
+            cls = getattr(module, class_name, None)
+            original = None if cls is None else cls.__dict__.get("request")
+            key = (module.__name__, class_name)
+            if original is None or (key in self._installed and self._installed[key][1] is original):
+                continue
+            make = _sync_request if class_name == "SyncAPIClient" else _async_request
+            hook = make(self, original)
+            setattr(cls, "request", hook)  # noqa: B010 - cls is any class
+            self._installed[key] = (original, hook)
+
+    def remove(self) -> None:
+        """Take off the hooks that are still on top."""
+        self.looked_at = weakref.WeakSet()
+        for (name, class_name), (original, hook) in list(self._installed.items()):
+            cls = getattr(sys.modules.get(name), class_name, None)
+            if cls is not None and cls.__dict__.get("request") is hook:
+                cls.request = original
+                del self._installed[(name, class_name)]
+
+
+def _begin(owner: SdkHooks, client: Any) -> tuple[Call, Any] | None:
+    """Open a call; ``None`` when switched off or already inside one. Never raises."""
+    try:
+        hub = owner.hooks.hub
+        if hub is None:
+            return None
+        outer = current_call.get()
+        if outer is not None and not outer.exited:
+            return None  # a request inside a request: its attempts belong to the outer call
+        http = getattr(client, "_client", None)
+        if http is not None and http not in owner.looked_at:
+            owner.looked_at.add(http)
+            hook_client(owner.hooks, http)  # a transport of its own (MockTransport, aiohttp) is seen too
+        call = Call(perf_counter(), sdk=True, operation=current_operation.get())
+        call.generation = hub.generation
+        return call, current_call.set(call)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        return None
+
+
+def _exit(owner: SdkHooks, begun: tuple[Call, Any], error: BaseException | None) -> None:
+    """Close a call. Never raises."""
+    call, token = begun
+    try:
+        try:
+            current_call.reset(token)
+        except ValueError:  # left in another context: the variable dies with that one
+            pass
+        hub = owner.hooks.hub
+        if hub is not None:
+            hub.call_left(call, error)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+
+
+def _sync_request(owner: SdkHooks, original: Any) -> Any:
+    @functools.wraps(original)
+    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begun = _begin(owner, self)
+        if begun is None:
+            return original(self, *args, **kwargs)
+        try:
+            result = original(self, *args, **kwargs)
+        except BaseException as error:
+            _exit(owner, begun, error)
+            raise
+        _exit(owner, begun, None)
+        return result
+
+    return request
+
+
+def _async_request(owner: SdkHooks, original: Any) -> Any:
+    @functools.wraps(original)
+    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        begun = _begin(owner, self)
+        if begun is None:
+            return await original(self, *args, **kwargs)
+        try:
+            result = await original(self, *args, **kwargs)
+        except BaseException as error:
+            _exit(owner, begun, error)
+            raise
+        _exit(owner, begun, None)
+        return result
+
+    return request

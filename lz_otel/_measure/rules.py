@@ -1,0 +1,275 @@
+"""Which number feeds which metric: the only place that says so. Pure functions, no state.
+
+An ended call goes in, a list of measurements comes out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel import catalogue as c
+from lz_otel.model import Ending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lz_otel.model import Facts
+
+__all__ = ["Ended", "attempt", "call", "limits", "usage_missing_reason", "zeros"]
+
+Row = tuple[Any, tuple[str, ...], Any]
+# Mechanisms that shorten a full inference; the others replace it (contract, "path").
+_SHORTEN = ("prompt_cache", "pruning")
+_MIN_RATE_SECONDS = 1e-3
+
+
+class Ended:
+    """A call that has ended, with everything that the rules need.
+
+    Attributes:
+        common: values of the common attributes, capped.
+        results: conclusions of the mechanisms (``_judge.result.Result``).
+        cost: of ``_judge.cost`` (has ``usd``), or ``None`` when unpriced.
+        cached: a response cache answered: no model ran, nothing is counted twice.
+    """
+
+    __slots__ = (
+        "cached",
+        "common",
+        "compressed",
+        "cost",
+        "ended_at",
+        "ending",
+        "error_type",
+        "facts",
+        "first_byte_at",
+        "path",
+        "response_model",
+        "results",
+        "served_by",
+        "started_at",
+        "status",
+    )
+
+    def __init__(
+        self,
+        facts: Facts,
+        common: tuple[str, ...],
+        *,
+        started_at: float,
+        ended_at: float,
+        first_byte_at: float | None,
+        ending: str,
+        error_type: str,
+        status: int | None,
+        response_model: str,
+        compressed: bool = False,
+        results: Sequence[Any] = (),
+        cost: Any = None,
+    ) -> None:
+        self.facts = facts
+        self.common = common
+        self.started_at = started_at
+        self.ended_at = ended_at
+        self.first_byte_at = first_byte_at
+        self.ending = ending
+        self.error_type = error_type
+        self.status = status
+        self.response_model = response_model
+        self.compressed = compressed
+        self.results = results
+        self.cost = cost
+        self.path, self.served_by = path_of(results)
+        self.cached = self.served_by == "response_cache"
+
+
+def path_of(results: Iterable[Any]) -> tuple[str, str]:
+    """``lz.path`` and ``lz.served_by``: a response cache answers before any other mechanism can."""
+    served = ""
+    for result in results:
+        verdict = result.verdict
+        if verdict is not None and verdict.decision == "hit" and verdict.mechanism not in _SHORTEN:
+            if verdict.mechanism == "response_cache":
+                return "fast", "response_cache"
+            served = served or verdict.mechanism
+    return ("fast", served) if served else ("full", "")
+
+
+def attempt(common: tuple[str, ...], status: str, retry_reason: str | None) -> list[Row]:
+    """One HTTP attempt has ended."""
+    rows: list[Row] = [(c.ATTEMPTS, (*common, status), 1.0)]
+    if retry_reason is not None:
+        rows.append((c.CALL_RETRIES, (*common, retry_reason), 1.0))
+    return rows
+
+
+def call(ended: Ended, legacy: bool = False) -> list[Row]:
+    """A call has ended."""
+    facts, common = ended.facts, ended.common
+    stream = "true" if facts.stream else "false"
+    shared = (
+        *common,
+        ended.response_model,
+        ended.error_type,
+        ended.path,
+        ended.served_by,
+        stream,
+        ended.ending,
+    )
+    duration = max(0.0, ended.ended_at - ended.started_at)
+    metric = c.INFERENCE_DURATION if facts.inference else c.OPERATION_DURATION
+    rows: list[Row] = [(metric, shared, duration)]
+    if legacy:
+        rows.append((c.LEGACY_OPERATION_DURATION, (*shared, common[1]), duration))
+    if facts.stream and not ended.cached:
+        _stream(ended, rows)
+    if not ended.cached:
+        _usage(ended, rows, legacy)
+    _verdicts(ended, rows)
+    _money(ended, rows)
+    for signal in facts.malformed:
+        rows.append((c.MALFORMED, (*common, signal), 1.0))
+    return rows
+
+
+def _stream(ended: Ended, rows: list[Row]) -> None:
+    facts, common = ended.facts, ended.common
+    on_path = (*common, ended.path)
+    if ended.first_byte_at is not None and ended.status is not None and ended.status < 400:
+        rows.append((c.TIME_TO_FIRST_CHUNK, on_path, ended.first_byte_at - ended.started_at))
+    first, last = facts.first_content_at, facts.last_content_at
+    if first is None or last is None:
+        return
+    rows.append((c.TIME_TO_FIRST_TOKEN, (*on_path, ended.served_by), first - ended.started_at))
+    gaps = facts.chunk_gaps
+    if gaps is not None and gaps[2]:
+        rows.append((c.TIME_PER_OUTPUT_CHUNK, on_path, tuple(gaps)))
+    if facts.output_final and facts.output_tokens and last - first >= _MIN_RATE_SECONDS:
+        rows.append((c.OUTPUT_RATE, on_path, facts.output_tokens / (last - first)))
+
+
+def _usage(ended: Ended, rows: list[Row], legacy: bool) -> None:
+    facts = ended.facts
+    base = (*ended.common, ended.response_model)
+    if facts.inference or facts.input_tokens is not None:
+        if facts.input_tokens is not None:
+            _by_modality(rows, c.INPUT_TOKENS, base, facts.input_tokens, facts.input_tokens_by_modality)
+        if facts.output_tokens is not None and facts.output_final:
+            _by_modality(rows, c.OUTPUT_TOKENS, base, facts.output_tokens, facts.output_tokens_by_modality)
+            if facts.reasoning_tokens:
+                rows.append((c.REASONING_TOKENS, (*base, "text"), float(facts.reasoning_tokens)))
+        if facts.cache_read_tokens is not None:
+            rows.append((c.CACHE_READ_TOKENS, (*base, "text"), float(facts.cache_read_tokens)))
+        if facts.cache_write_tokens is not None:
+            rows.append((c.CACHE_WRITE_TOKENS, (*base, "text"), float(facts.cache_write_tokens)))
+    if legacy:
+        for kind, tokens in (("input", facts.input_tokens), ("output", facts.output_tokens)):
+            if tokens is not None and (kind == "input" or facts.output_final):
+                rows.append((c.LEGACY_TOKEN_USAGE, (*base, ended.common[1], kind), float(tokens)))
+    if facts.inference:
+        reason = usage_missing_reason(ended)
+        if reason is not None:
+            rows.append((c.USAGE_MISSING_CALLS, (*ended.common, reason), 1.0))
+
+
+def _by_modality(rows: list[Row], metric: Any, base: tuple[str, ...], total: int, split: dict[str, int] | None) -> None:
+    """Each token once: what the provider splits goes to its modality, the rest is text."""
+    rest = total
+    if split:
+        for modality, tokens in split.items():
+            if modality != "text" and 0 < tokens <= rest:
+                rows.append((metric, (*base, modality), float(tokens)))
+                rest -= tokens
+    rows.append((metric, (*base, "text"), float(rest)))
+
+
+def usage_missing_reason(ended: Ended) -> str | None:
+    """Why a call has no usage; ``None`` when it has, or when no model ran for it."""
+    facts = ended.facts
+    if facts.usage_seen or ended.status is None or ended.status >= 300:
+        return None
+    if ended.ending in (Ending.ABANDONED, Ending.CANCELLED, Ending.INCOMPLETE, Ending.ERROR):
+        return "ended_early"
+    if ended.compressed:
+        return "compressed"
+    if "body" in facts.malformed or "usage" in facts.malformed or "encoding" in facts.malformed:
+        return "malformed"
+    if facts.stream and facts.usage_requested is False:
+        return "not_requested"
+    return "not_sent"
+
+
+def _verdicts(ended: Ended, rows: list[Row]) -> None:
+    common = ended.common
+    for result in ended.results:
+        verdict = result.verdict
+        if verdict is not None:
+            rows.append((c.FAST_PATH_CALLS, (*common, verdict.mechanism, verdict.decision), 1.0))
+            if verdict.decision == "fallback":
+                rows.append((c.FAST_PATH_FALLBACKS, (*common, verdict.mechanism, verdict.reason or "other"), 1.0))
+            if verdict.engine_seconds is not None:
+                cold = "true" if verdict.cold else "false"
+                rows.append((c.ENGINE_DURATION, (*common, verdict.mechanism, cold), verdict.engine_seconds))
+            saved = result.saved_usd
+            if saved:
+                metric = c.SAVED_USD if saved > 0 else c.OVERSPENT_USD
+                rows.append((metric, (*common, verdict.mechanism), abs(saved)))
+        for metric, extra, value in result.measurements:
+            rows.append((metric, (*common, *extra), value))
+
+
+def _money(ended: Ended, rows: list[Row]) -> None:
+    cost = ended.cost
+    if cost is not None:
+        rows.append((c.COST_USD, (*ended.common, ended.response_model), cost.usd))
+    elif ended.facts.llm_call and ended.facts.input_tokens is not None and not ended.cached:
+        rows.append((c.COST_UNPRICED, ended.common, 1.0))
+
+
+def limits(common: tuple[str, ...], found: Iterable[Any]) -> list[Row]:
+    """Rate-limit headers of a response (`_extract.limits.Limit`)."""
+    rows: list[Row] = []
+    for limit in found:
+        labels = (common[0], common[1], common[2], limit.resource)
+        if limit.remaining is not None:
+            rows.append((c.RATE_LIMIT_REMAINING, labels, float(limit.remaining)))
+        if limit.limit is not None:
+            rows.append((c.RATE_LIMIT_LIMIT, labels, float(limit.limit)))
+        if limit.reset_seconds is not None:
+            rows.append((c.RATE_LIMIT_RESET, labels, max(0.0, limit.reset_seconds)))
+    return rows
+
+
+def zeros(common: tuple[str, ...], awake: Iterable[str], *, first: bool) -> Iterable[tuple[Any, list[tuple[str, ...]]]]:
+    """Counters that start at 0: those of every call (``first``), and those of newly awake mechanisms."""
+    mechanisms = tuple(awake)
+    for metric in c.ALL:
+        if not metric.starts_at_zero or metric.attributes[: len(c.COMMON)] != c.COMMON:
+            continue
+        extra = metric.attributes[len(c.COMMON) :]
+        of_mechanism = metric.mechanism or (extra and extra[0] is c.MECHANISM)
+        if of_mechanism and metric.mechanism and metric.mechanism not in mechanisms:
+            continue
+        if not of_mechanism and not first:
+            continue
+        if extra and extra[0] is c.MECHANISM:
+            sets = [(*common, m, *rest) for m in mechanisms for rest in _closed(metric, m)]
+        else:
+            sets = [(*common, *values) for values in _product([a.values for a in extra])]
+        if sets:
+            yield metric, sets
+
+
+def _closed(metric: Any, mechanism: str) -> list[tuple[str, ...]]:
+    if metric is c.FAST_PATH_CALLS:
+        return [(v,) for v in c.VERDICTS]
+    if metric is c.FAST_PATH_FALLBACKS:
+        return [(r,) for r in c.FALLBACK_REASONS.get(mechanism, ())]
+    return [()]
+
+
+def _product(lists: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    out: list[tuple[str, ...]] = [()]
+    for values in lists:
+        out = [(*head, value) for head in out for value in values]
+    return out
