@@ -1,0 +1,85 @@
+"""A snapshot of the store in the data model of the OpenTelemetry SDK."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+
+from lz_otel._export._common import clean
+from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+    from lz_otel._measure.store import Series
+
+__all__ = ["metrics_data"]
+
+# The extremes are not kept: a bucket in a dictionary has none, and Prometheus would not show them.
+_UNKNOWN: Any = None
+
+
+def metrics_data(
+    series: Sequence[Series],
+    resource: Resource,
+    scope: InstrumentationScope,
+    start_ns: int,
+    now_ns: int,
+) -> MetricsData:
+    """All points, cumulative since ``start_ns``.
+
+    Empty values stay as ``""``, so that all points of a metric have the same keys.
+
+    Args:
+        series: `Store.snapshot`.
+        resource: who reports.
+        scope: name and version of the library.
+        start_ns: when counting began, Unix nanoseconds.
+        now_ns: when the snapshot was taken, Unix nanoseconds.
+    """
+    metrics = [Metric(s.metric.name, s.metric.doc, s.metric.unit, _data(s, start_ns, now_ns)) for s in series]
+    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])
+
+
+def _data(series: Series, start_ns: int, now_ns: int) -> Sum | Gauge | Histogram:
+    metric = series.metric
+    names = tuple(a.name for a in metric.attributes)
+    cumulative = AggregationTemporality.CUMULATIVE
+    points = [(dict(zip(names, map(clean, labels), strict=True)), value) for labels, value in series.points]
+    if metric.kind == HISTOGRAM:
+        return Histogram(
+            [
+                HistogramDataPoint(
+                    attributes,
+                    start_ns,
+                    now_ns,
+                    value.count,
+                    value.sum,
+                    value.counts,
+                    metric.buckets,
+                    _UNKNOWN,
+                    _UNKNOWN,
+                )
+                for attributes, value in points
+            ],
+            cumulative,
+        )
+    numbers = [NumberDataPoint(attributes, start_ns, now_ns, value) for attributes, value in points]
+    if metric.kind == GAUGE:
+        return Gauge(numbers)
+    return Sum(numbers, cumulative, is_monotonic=metric.kind == COUNTER)

@@ -1,0 +1,147 @@
+"""An outage of a receiver: one warning when it begins, one line when it ends.
+
+The SDK's exporters log every failed attempt. Their records are kept from the log where they come
+from a thread of ours, and only there: what the host exports by itself is none of our business.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from lz_otel._export._common import logger
+
+__all__ = ["Outage", "after_fork_in_child", "endpoint", "loud_thread", "quiet_thread", "take_reason"]
+
+_NAMES = (
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+    "opentelemetry.exporter.otlp.proto.http._common",
+    "opentelemetry.exporter.otlp.proto.grpc.exporter",
+    "opentelemetry.exporter.otlp.proto.grpc.metric_exporter",
+    "opentelemetry.exporter.otlp.common.http",
+    "urllib3.connectionpool",
+    "urllib3.util.retry",
+)
+_PHRASES = frozenset(status.phrase for status in HTTPStatus)
+_threads: dict[int, str] = {}  # our threads, and the last reason that an exporter gave in each
+
+
+class _Filter(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        ident = threading.get_ident()
+        if ident not in _threads:
+            return True
+        reason = _reason(record)
+        if reason:
+            _threads[ident] = reason
+        return False
+
+
+_filter = _Filter()
+
+
+def quiet_thread() -> None:
+    """Keep the exporters' log lines of the current thread out of the log."""
+    _threads[threading.get_ident()] = ""
+    for name in _NAMES:
+        logging.getLogger(name).addFilter(_filter)  # the same filter is added only once
+
+
+def loud_thread() -> None:
+    """Undo `quiet_thread` for the current thread; the last one takes the filters away."""
+    _threads.pop(threading.get_ident(), None)
+    if not _threads:
+        for name in _NAMES:
+            logging.getLogger(name).removeFilter(_filter)
+
+
+def after_fork_in_child() -> None:
+    """The parent's threads are not here, and their numbers may be given to others."""
+    _threads.clear()
+
+
+def take_reason() -> str:
+    """The last reason in the current thread, which is forgotten by asking."""
+    ident = threading.get_ident()
+    reason = _threads.get(ident, "")
+    if reason:
+        _threads[ident] = ""
+    return reason
+
+
+def _reason(record: logging.LogRecord) -> str:
+    """Status and names of exceptions only: a URL in an exception's text may hold a key."""
+    parts: list[str] = []
+    args: Any = record.args if isinstance(record.args, tuple) else ()
+    for arg in args:
+        if isinstance(arg, BaseException):
+            parts.append(_cause(arg))
+        elif isinstance(arg, int) and 100 <= arg < 600:
+            parts.append(f"HTTP {arg}")
+        elif isinstance(arg, enum.Enum):  # a status of gRPC
+            parts.append(arg.name)
+        elif isinstance(arg, str) and arg in _PHRASES and not parts:
+            parts.append(arg)
+    return ", ".join(parts)
+
+
+def _cause(error: BaseException) -> str:
+    """Class of the outermost exception, and the text of the system's own error inside."""
+    seen: set[int] = set()
+    stack: list[Any] = [error]
+    while stack:
+        one = stack.pop()
+        if not isinstance(one, BaseException) or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, OSError) and isinstance(one.strerror, str):
+            return f"{type(error).__name__}: {one.strerror}"
+        stack += [getattr(one, "reason", None), one.__cause__, one.__context__, *one.args]
+    return type(error).__name__
+
+
+def endpoint(exporter: object) -> str:
+    """Scheme, host and port of an exporter; nothing that could be a secret."""
+    url = getattr(exporter, "_endpoint", None)
+    if not isinstance(url, str):
+        return ""
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    scheme = f"{parts.scheme}://" if parts.scheme else ""
+    return f" to {scheme}{host}{f':{port}' if port else ''}"
+
+
+class Outage:
+    """The state of one receiver, told at its changes.
+
+    Args:
+        target: what to call it in the log.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self.on = False
+
+    def note(self, ok: bool, where: str, retry_in: float, last: bool = False) -> None:
+        """One push went well or not; ``last``: there is no next one."""
+        if ok == (not self.on):
+            return
+        self.on = not ok
+        if ok:
+            # As loud as the outage was: who saw it begin must see it end.
+            logger.warning("%s: pushing%s works again; nothing was lost", self._target, where)
+            return
+        logger.warning(
+            "%s: pushing%s fails (%s); the service is not affected, %s",
+            self._target,
+            where,
+            take_reason() or "no answer in time",
+            "the last values are lost" if last else f"trying again every {retry_in:g} s, in silence until it works",
+        )

@@ -1,0 +1,203 @@
+"""A small HTTP server for metrics: one daemon thread that waits, one per request."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from lz_otel._export._common import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lz_otel._export._common import Faults
+
+__all__ = ["MetricsServer"]
+
+SETTING = "OTEL_EXPORTER_PROMETHEUS_PORT"
+REQUEST_TIMEOUT = 10.0  # seconds a client may take to send its request or read its answer
+WAKE_UP = 5.0  # seconds; a stop wakes the thread by itself
+RETRY_EVERY = 5.0  # seconds between two tries for a port that another worker holds
+
+
+class _Server(ThreadingMixIn, TCPServer):
+    # Not http.server.HTTPServer: its bind asks the DNS for the machine's full name.
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = 16
+    timeout = WAKE_UP
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        expose: Callable[[str, list[str]], tuple[bytes, str]],
+        faults: Faults,
+    ) -> None:
+        infos = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family = infos[0][0]
+        self.expose = expose
+        self.faults = faults
+        super().__init__(infos[0][4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is nobody's fault; the handler notes ours itself."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = REQUEST_TIMEOUT
+    server_version = "lz-otel"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def _answer(self, body: bool) -> None:
+        url = urlsplit(self.path)
+        if url.path.rstrip("/") not in ("", "/metrics"):
+            self.send_error(404, "Not Found", "The metrics are at /metrics.")
+            return
+        try:
+            names = parse_qs(url.query).get("name[]", [])
+            output, content_type = self.server.expose(self.headers.get("Accept", ""), names)
+        except Exception as error:  # noqa: BLE001 - told once, and the scrape fails visibly
+            self.server.faults.note(error)
+            self.send_error(500)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", content_type)
+        if "gzip" in self.headers.get("Accept-Encoding", ""):
+            output = gzip.compress(output, compresslevel=1)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(output)))
+        self.end_headers()
+        if body:
+            self.wfile.write(output)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name given by http.server
+        """Scrapes are not logged."""
+
+
+class MetricsServer:
+    """Listens from `start` to `stop`.
+
+    Args:
+        host: address or name to bind.
+        port: port, 0 for any free one.
+        expose: called with the ``Accept`` header and the ``name[]`` parameters, gives body and content type.
+        faults: where unexpected exceptions go.
+        quiet: whether a taken port is normal (another worker of the service has it) and tried again every few seconds.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        expose: Callable[[str, list[str]], tuple[bytes, str]],
+        faults: Faults,
+        quiet: bool = False,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._expose = expose
+        self._faults = faults
+        self._quiet = quiet
+        self._lock = threading.Lock()
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self.retry_every = RETRY_EVERY
+
+    @property
+    def port(self) -> int | None:
+        """The port in use, or ``None`` while nothing listens."""
+        server = self._server
+        return int(server.server_address[1]) if server else None
+
+    def start(self) -> bool:
+        """Bind now, serve in a daemon thread. Returns whether this process has the port."""
+        with self._lock:
+            if self._thread:
+                return self._server is not None
+            self._stopped = threading.Event()
+            bound = self._bind()
+            if bound or self._quiet:
+                self._spawn()
+            return bound
+
+    def start_in_thread(self) -> None:
+        """As `start`, but binding and warning happen in the thread: for the path of a host's call."""
+        with self._lock:
+            if not self._thread:
+                self._stopped = threading.Event()
+                self._spawn()
+
+    def _spawn(self) -> None:
+        self._thread = threading.Thread(target=self._run, args=(self._stopped,), name="lz-otel-prometheus", daemon=True)
+        self._thread.start()
+
+    def _bind(self) -> bool:
+        try:
+            self._server = _Server((self._host, self._port), self._expose, self._faults)
+        except OSError as error:
+            if not self._quiet:
+                logger.warning(
+                    "Prometheus: cannot listen on %s:%s (%s); the service goes on without that port. "
+                    "Set %s to a free port, or PROMETHEUS_MULTIPROC_DIR if other workers of this service hold it",
+                    self._host,
+                    self._port,
+                    error.strerror or type(error).__name__,
+                    SETTING,
+                )
+            return False
+        return True
+
+    def _run(self, stopped: threading.Event) -> None:
+        try:
+            while not stopped.is_set():
+                server = self._server
+                if server is not None:
+                    server.handle_request()
+                    continue
+                with self._lock:
+                    bound = not stopped.is_set() and self._bind()
+                if not bound and (not self._quiet or stopped.wait(self.retry_every)):
+                    return
+        except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
+            if not stopped.is_set():
+                self._faults.note(error)
+
+    def stop(self, timeout: float) -> None:
+        """Release the port; waits for the thread for at most ``timeout`` seconds."""
+        self._stopped.set()
+        with self._lock:
+            server, self._server = self._server, None
+            thread, self._thread = self._thread, None
+        if server:
+            # A closed socket that somebody polls keeps its port; one that is shut down wakes the poll.
+            with contextlib.suppress(OSError):
+                server.socket.shutdown(socket.SHUT_RDWR)
+        if thread and thread is not threading.current_thread():
+            thread.join(timeout)
+        if server:
+            server.server_close()
+
+    def after_fork_in_child(self) -> bool:
+        """Close the parent's socket in this process. Returns whether the parent was serving, or trying to."""
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        server, self._server = self._server, None
+        thread, self._thread = self._thread, None
+        if server:
+            server.server_close()
+        return thread is not None or server is not None

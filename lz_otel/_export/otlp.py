@@ -1,0 +1,276 @@
+"""OTLP (and console): pushes the store at an interval, with the official exporters of OpenTelemetry.
+
+One daemon thread; nothing is queued. Values are cumulative, so what an outage kept back is in the
+next push that succeeds. An outage costs one warning when it begins and one line when it ends.
+
+Who reports (the resource) comes from the SDK's own detection: ``OTEL_SERVICE_NAME``,
+``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS``. ``service.instance.id`` is a
+random UUID for each process. One that the user sets is kept; in a forked child ``-<pid>`` is put
+after it, because two processes must never write one series. Worker processes that each call
+``instrument()`` by themselves must not be given the same id: leave it unset.
+
+Endpoint, headers, certificates, compression: the exporter's own ``OTEL_EXPORTER_OTLP_*`` (D).
+Temporality is always cumulative, whatever ``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`` says.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExportResult
+from opentelemetry.sdk.resources import Resource, ServiceInstanceIdResourceDetector
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from lz_otel._export import _outage
+from lz_otel._export._common import Faults, FirstCall, logger
+from lz_otel._export._convert import metrics_data
+from lz_otel.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.sdk.metrics.export import MetricExporter
+
+    from lz_otel._measure.store import Store
+
+__all__ = ["ConsoleExporter", "OtlpExporter", "PushExporter"]
+
+FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last push
+DOWN_LIMIT = 1.0  # the same when the receiver is known to be down
+SHORTEST = 2.0  # seconds that one push may take even when the interval is shorter
+INSTANCE_ID = "service.instance.id"
+
+
+class PushExporter:
+    """Pushes the store through an exporter of the SDK. Subclasses say which.
+
+    Args:
+        store: the numbers.
+        interval_s: seconds between two pushes; ``OTEL_METRIC_EXPORT_INTERVAL``.
+        timeout_s: most seconds for one push; ``OTEL_METRIC_EXPORT_TIMEOUT``.
+        version: version of the library, reported with the scope ``lz_otel``.
+        exporter: makes the exporter, given the seconds one push may take (tests).
+    """
+
+    target = "exporter"
+
+    def __init__(
+        self,
+        store: Store,
+        interval_s: float = 60.0,
+        timeout_s: float = 30.0,
+        version: str = "",
+        exporter: Callable[[float], MetricExporter] | None = None,
+    ) -> None:
+        self._store = store
+        self._interval = interval_s
+        # The exporter tries again within its time. Beyond the interval the next push does that better.
+        self._timeout = min(timeout_s, max(interval_s, SHORTEST))
+        self._version = version
+        self._make = exporter or self.make_exporter
+        self._faults = Faults(store, self.target)
+        self._instance_suffix = ""
+        self._exit_hook = False
+        self._ready = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._flush_within = FLUSH_LIMIT
+        self._thread: threading.Thread | None = None
+        self._exporter: MetricExporter | None = None
+        self._resource: Resource | None = None
+        self._outage = _outage.Outage(self.target)
+        self._first_call: FirstCall | None = None
+        self._pushing: MetricExporter | None = None
+
+    def make_exporter(self, timeout_s: float) -> MetricExporter:
+        """The exporter of the SDK.
+
+        Raises:
+            MissingDependencyError: its package is not installed.
+        """
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Import the exporter (on this thread: imports and forks do not mix) and start pushing.
+
+        Whatever is wrong with it is one warning; the host goes on.
+        """
+        if self._ready:
+            return
+        try:
+            self._exporter = self._make(self._timeout)
+        except MissingDependencyError as error:
+            logger.warning("%s", error)
+            return
+        except Exception as error:  # noqa: BLE001 - a bad certificate path, a bad endpoint
+            logger.warning("%s cannot be started (%s: %s); nothing is pushed", self.target, type(error).__name__, error)
+            return
+        self._ready = True
+        if not self._exit_hook:
+            self._exit_hook = True
+            atexit.register(self.stop, FLUSH_LIMIT)
+        self._spawn()
+
+    def _spawn(self) -> None:
+        with self._lock:
+            if self._thread is not None or not self._ready or self._stop.is_set():
+                return
+            self._thread = threading.Thread(target=self._run, name="lz-otel-push", daemon=True)
+            self._thread.start()
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
+            # Children of multiprocessing leave by os._exit: atexit never runs in them.
+            util.Finalize(None, self.stop, args=(FLUSH_LIMIT,), exitpriority=1)
+
+    def stop(self, timeout: float = FLUSH_LIMIT) -> None:
+        """Push once more and end, within ``timeout`` seconds (a push that hangs is left behind)."""
+        if not self._ready:
+            return
+        self._ready = False
+        if self._exit_hook:
+            self._exit_hook = False
+            atexit.unregister(self.stop)
+        if self._first_call:
+            self._first_call.cancel()
+        self._flush_within = max(0.1, timeout * 0.8)
+        self._stop.set()
+        thread, pushing = self._thread, self._pushing
+        if pushing is not None:
+            try:
+                pushing.shutdown(timeout_millis=100)  # ends a wait between two tries
+            except Exception as error:  # noqa: BLE001 - the host is on its way out
+                self._faults.note(error)
+        if thread and thread is not threading.current_thread():
+            thread.join(timeout)
+        self._reset()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the parent's thread and connections; push again from the child's first call on."""
+        if not self._ready:
+            return
+        self._instance_suffix = f"-{os.getpid()}"
+        _outage.after_fork_in_child()
+        self._reset()
+        self._first_call = FirstCall(self._store, self._spawn, self._faults)
+
+    def _run(self) -> None:
+        stop, exporter, outage = self._stop, self._exporter, self._outage
+        _outage.quiet_thread()
+        began = time.monotonic()
+        try:
+            while not stop.wait(max(0.0, self._interval - (time.monotonic() - began))):
+                began = time.monotonic()
+                if exporter is None:  # a forked child: the parent's connections are not its own
+                    exporter = self._make(self._timeout)
+                self._push(exporter, outage, self._timeout, stop)
+            limit = min(self._flush_within, DOWN_LIMIT) if outage.on else self._flush_within
+            self._push(self._make(limit), outage, limit, stop)
+        except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
+            self._faults.note(error)
+        finally:
+            _outage.loud_thread()
+
+    def _push(
+        self, exporter: MetricExporter, outage: _outage.Outage, limit: float, stop: threading.Event
+    ) -> None:
+        last = stop.is_set()
+        try:
+            series = self._store.snapshot()
+            if not series:
+                return
+            if self._resource is None:
+                self._resource = self._detect()
+            scope = InstrumentationScope("lz_otel", self._version)
+            data = metrics_data(series, self._resource, scope, self._store.started_ns, time.time_ns())
+            _outage.take_reason()
+            self._pushing = None if last else exporter
+            with suppress_instrumentation():
+                result = exporter.export(data, timeout_millis=limit * 1000)
+        except Exception as error:  # noqa: BLE001 - the next push may do better
+            self._faults.note(error)
+            return
+        finally:
+            self._pushing = None
+        ok = result is MetricExportResult.SUCCESS
+        if not ok and stop.is_set() and not last:
+            return  # cut short by the end; the last push says how it is
+        outage.note(ok, _outage.endpoint(exporter), self._interval, last)
+
+    def _detect(self) -> Resource:
+        resource = Resource.create()
+        if not self._instance_suffix:
+            return resource
+        given = str(resource.attributes.get(INSTANCE_ID, ""))
+        own = ServiceInstanceIdResourceDetector().detect().attributes.get(INSTANCE_ID)
+        if given == own:
+            return resource
+        return resource.merge(Resource({INSTANCE_ID: given + self._instance_suffix}))
+
+
+class OtlpExporter(PushExporter):
+    """OTLP over HTTP, or over gRPC where the package for it is installed.
+
+    Args:
+        protocol: ``http/protobuf`` or ``grpc``; ``OTEL_EXPORTER_OTLP_METRICS_PROTOCOL``, ``OTEL_EXPORTER_OTLP_PROTOCOL``.
+    """
+
+    target = "OTLP exporter"
+
+    def __init__(
+        self,
+        store: Store,
+        interval_s: float = 60.0,
+        timeout_s: float = 30.0,
+        version: str = "",
+        exporter: Callable[[float], MetricExporter] | None = None,
+        protocol: str = "http/protobuf",
+    ) -> None:
+        self._protocol = protocol
+        super().__init__(store, interval_s, timeout_s, version, exporter)
+
+    def make_exporter(self, timeout_s: float) -> MetricExporter:
+        """The exporter of the chosen protocol; see `PushExporter.make_exporter`."""
+        name, extra = ("grpc", "otlp-grpc") if self._protocol == "grpc" else ("http", "otlp")
+        module = f"opentelemetry.exporter.otlp.proto.{name}.metric_exporter"
+        try:
+            found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            if missing != "grpc" and not module.startswith(missing):
+                raise  # installed, and broken
+            package = f"opentelemetry-exporter-otlp-proto-{name}"
+            raise MissingDependencyError(package, extra, f"OTLP over {name}") from error
+        made: MetricExporter = found.OTLPMetricExporter(timeout=min(timeout_s, _request_timeout()))
+        return made
+
+
+class ConsoleExporter(PushExporter):
+    """One JSON document per push on standard output, for looking at."""
+
+    target = "console exporter"
+
+    def make_exporter(self, timeout_s: float) -> MetricExporter:
+        """The SDK's console exporter."""
+        return ConsoleMetricExporter()
+
+
+def _request_timeout() -> float:
+    """The exporter's own setting in seconds; it would be overruled by the one we hand over."""
+    for name in ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"):
+        try:
+            value = float(os.environ[name])
+        except (KeyError, ValueError):
+            continue
+        if value > 0:
+            return value
+    return 10.0
