@@ -358,6 +358,16 @@ class Range:
         """Increase over the window."""
         return Expr(f"increase({self.text}[{_window(window)}]{_offset(offset)})", self.labels)
 
+    def running(self, *by: str) -> Expr:
+        """Sum of the raw counters that is a counter again, for recording under another name.
+
+        Raises:
+            CatalogueError: without ``instance`` a restart of one process would look like a reset of all.
+        """
+        if "instance" not in by:
+            raise CatalogueError("a recorded counter keeps the label 'instance', or its rate jumps at a restart")
+        return Expr(self.text, self.labels).sum(*by)
+
     def series(self) -> Expr:
         """The raw series: to count how many there are or to see that one exists, never for its value."""
         return Expr(self.text, self.labels)
