@@ -1,0 +1,1 @@
+"""What lz_otel costs: `make bench`. See `benchmarks.__main__`."""

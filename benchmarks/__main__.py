@@ -1,0 +1,132 @@
+"""`make bench`: runs every case and figure, prints the budgets, writes benchmarks/RESULTS.md.
+
+    python -m benchmarks [--quick] [--case NAME …] [--rounds N] [--instructions] [--no-figures] [--out FILE]
+
+Exits with 1 when a budget was measured and not met (not with ``--quick``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.budgets import BUDGETS
+from benchmarks.cases import CASES
+from benchmarks.results import Measured, page, verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = Path(__file__).resolve().parent
+SILENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
+
+
+def _environment() -> dict[str, str]:
+    """The environment without settings that would change what is measured."""
+    ours = ("OTEL_", "LZ_OTEL_", "PROMETHEUS_", "ANTHROPIC_", "OPENAI_")
+    return {k: v for k, v in os.environ.items() if not k.startswith(ours)} | SILENT
+
+
+def _python(*arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*prefix, sys.executable, "-m", *arguments], cwd=HERE.parent, env=_environment(), text=True,
+                          capture_output=True, check=False)  # fmt: skip
+    if done.returncode:
+        sys.exit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
+    return done
+
+
+def _json(*arguments: str) -> Any:
+    return json.loads(_python(*arguments).stdout.splitlines()[-1])
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The loopback API, in a process of its own; its port."""
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.server"], cwd=HERE.parent, env=_environment(),
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.communicate()
+
+
+def instructions(case: str, port: str, variant: str) -> float:
+    """Instructions per call, counted by valgrind: a run with twice the calls, less one with so many."""
+    calls = max(2, CASES[case].calls // 8)
+    counts = []
+    for repeat in (calls, 2 * calls):
+        done = _python(
+            "benchmarks.count", case, port, str(repeat), variant,
+            prefix=("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+        )  # fmt: skip
+        found = re.search(r"Collected : (\d+)", done.stderr)
+        if found is None:
+            sys.exit(f"valgrind said nothing of use:\n{done.stderr[-2000:]}")
+        counts.append(int(found[1]))
+    return (counts[1] - counts[0]) / calls
+
+
+def figures(quick: bool) -> dict[str, dict[str, float]]:
+    """All of `benchmarks.footprint`, each the median of several processes."""
+
+    def median(times: int, *arguments: str) -> dict[str, float]:
+        runs = [_json("benchmarks.footprint", *arguments) for _ in range(times)]
+        return {key: statistics.median(r[key] for r in runs) for key in runs[0]}
+
+    times = 2 if quick else 5
+    calls = 5_000 if quick else 1_000_000
+    memory = median(times, "memory", "yes")["mb"] - median(times, "memory", "no")["mb"]
+    growth = median(1, "growth", str(calls))
+    return {
+        "import": median(times, "import"),
+        "memory": {"mb": memory},
+        "growth": {"calls": calls, **growth},
+        "scrape": median(1 if quick else 3, "scrape", "10000"),
+    }
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What lz-otel costs.")
+    parser.add_argument("--quick", action="store_true", help="a few rounds, to see whether it works")
+    parser.add_argument("--case", action="append", choices=CASES, help="only this case (may be repeated)")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds of each case")
+    parser.add_argument("--instructions", action="store_true", help="count instructions too (valgrind, minutes)")
+    parser.add_argument("--no-figures", action="store_true", help="no start-up, memory and scrape figures")
+    parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md", help="where the page goes")
+    options = parser.parse_args()
+    rounds = options.rounds or (5 if options.quick else 31)
+    measured = Measured()
+    if options.instructions and not shutil.which("valgrind"):
+        sys.exit("--instructions needs valgrind, which is not installed")
+    with server() as port:
+        for name in options.case or CASES:
+            variants = ("bare", *CASES[name].variants)
+            print(f"{CASES[name].title}: {', '.join(variants)}", flush=True)
+            share = "0.25" if options.quick else "1"
+            measured.seconds[name] = _json("benchmarks.worker", name, port, str(rounds), share, *variants)
+            if options.instructions:
+                measured.instructions[name] = {v: instructions(name, port, v) for v in variants}
+    if not options.no_figures:
+        print("start-up, memory, scrapes", flush=True)
+        measured.figures = figures(options.quick)
+    options.out.write_text(page(measured, BUDGETS, rounds, options.quick), encoding="utf-8")
+    rows = verdicts(measured, BUDGETS)
+    for promise, budget, shown, met in rows:
+        print(f"{promise:55} {budget:12} {shown:14} {met.strip('*')}")
+    print(f"written to {options.out}")
+    return 0 if options.quick else int(any(met == "**not met**" for *_, met in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""What was measured, and the page that says it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.cases import CASES
+from benchmarks.variants import LABELS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from benchmarks.budgets import Budget
+
+PACKAGES = ("anthropic", "openai", "httpx", "httpx2", "opentelemetry-sdk", "opentelemetry-instrumentation-httpx",
+            "prometheus-client", "msgspec")  # fmt: skip
+
+_HOW = (
+    "CPU time of the client's process, threads of lz-otel included; the server is a process of its own. Within one "
+    "process the variants take turns in random order, {rounds} rounds of blocks of calls. A ratio is that to the bare "
+    "client in the same round: the median of the rounds, and the quartiles in brackets."
+)
+
+
+def _quartiles(values: Sequence[float]) -> tuple[float, float]:
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else (values[0],) * 3
+    return low, high
+
+
+@dataclass
+class Measured:
+    """All figures of one run.
+
+    Attributes:
+        seconds: case, variant -> CPU seconds per call, one for each round.
+        figures: name -> figures of `benchmarks.footprint`.
+        instructions: case, variant -> instructions per call.
+    """
+
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    instructions: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def ratios(self, case: str, variant: str) -> list[float] | None:
+        """Variant to bare, round by round: what both had to suffer from the machine cancels out."""
+        rounds = self.seconds.get(case, {})
+        if variant not in rounds or "bare" not in rounds:
+            return None
+        return [one / other for one, other in zip(rounds[variant], rounds["bare"], strict=True)]
+
+    def ratio(self, case: str, variant: str) -> float | None:
+        """Median of `ratios`."""
+        ratios = self.ratios(case, variant)
+        return None if ratios is None else statistics.median(ratios)
+
+    def added(self, case: str, variant: str) -> float | None:
+        """Median of the CPU seconds that the variant adds to a bare call."""
+        rounds = self.seconds.get(case, {})
+        if variant not in rounds or "bare" not in rounds:
+            return None
+        return statistics.median(a - b for a, b in zip(rounds[variant], rounds["bare"], strict=True))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header), *("| " + " | ".join(r) + " |" for r in rows), ""]
+
+
+def _machine() -> list[str]:
+    cpu = next(
+        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+        platform.processor() or "unknown",
+    )
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES)
+    load = ", ".join(f"{n:.1f}" for n in os.getloadavg())
+    return [
+        f"- {cpu}, {os.cpu_count()} cores, {memory:.0f} GiB; {platform.system()} {platform.release()}",
+        f"- {platform.python_implementation()} {platform.python_version()}; {versions}",
+        f"- load of the machine at the end, 1, 5 and 15 minutes: {load}",
+        "",
+    ]
+
+
+def verdicts(measured: Measured, budgets: Iterable[Budget]) -> list[tuple[str, str, str, str]]:
+    """Promise, limit, measured, and whether it was met."""
+    rows = []
+    for budget in budgets:
+        value = budget.value(measured)
+        digits = ".3f" if budget.unit in ("×", "times") else ".1f"
+        shown = "" if value is None else f"{value:{digits}} {budget.unit}"
+        met = "not measured" if value is None else "met" if value <= budget.limit else "**not met**"
+        rows.append((budget.promise, f"≤ {budget.limit:g} {budget.unit}", shown, met))
+    return rows
+
+
+def page(measured: Measured, budgets: Iterable[Budget], rounds: int, quick: bool) -> str:
+    """The text of RESULTS.md."""
+    out = ["# What lz-otel costs", "", "Written by `make bench`; every figure is measured, none is by hand.", ""]
+    if quick:
+        out += ["**A quick run: for development, not for judging.**", ""]
+    out += [*_machine(), "## Budgets", ""]
+    out += _table(("promise", "budget", "measured", ""), verdicts(measured, budgets))
+    out += [
+        "## CPU time per call",
+        "",
+        _HOW.format(rounds=rounds),
+        "",
+    ]
+    for name, rounds_of in measured.seconds.items():
+        out += [f"### {CASES[name].title}", ""]
+        rows = []
+        for variant, values in rounds_of.items():
+            low, high = _quartiles(values)
+            ratios = measured.ratios(name, variant) or [1.0]
+            added = measured.added(name, variant) or 0.0
+            spread = "[{:.3f}, {:.3f}]".format(*_quartiles(ratios))
+            extra = ("", "") if variant == "bare" else (f"{statistics.median(ratios):.3f} {spread}", f"{added * 1e6:.0f}")
+            instructions = measured.instructions.get(name, {}).get(variant)
+            rows.append((
+                LABELS[variant],
+                f"{statistics.median(values) * 1e6:.0f} [{low * 1e6:.0f}, {high * 1e6:.0f}]",
+                *extra,
+                "" if instructions is None else f"{instructions / 1e3:.0f}",
+            ))  # fmt: skip
+        out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions"), rows)
+    out += ["## Start-up, memory, scrapes", ""]
+    out += _table(
+        ("figure", "", "value"),
+        ((name, key.replace("_", " "), f"{value:,.1f}") for name, keys in measured.figures.items() for key, value in keys.items()),
+    )
+    return "\n".join(out).rstrip() + "\n"
