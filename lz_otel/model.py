@@ -65,6 +65,7 @@ class Facts:
     """
 
     __slots__ = (
+        "billed_besides",
         "cache_diagnosis",
         "cache_read_tokens",
         "cache_write_1h_tokens",
@@ -90,6 +91,7 @@ class Facts:
         "malformed",
         "mask_sink",
         "operation",
+        "output_final",
         "output_tokens",
         "output_tokens_by_modality",
         "provider",
@@ -137,6 +139,10 @@ class Facts:
         self.output_tokens_by_modality: dict[str, int] | None = None
         self.counted_tokens: int | None = None  # answer of a count_tokens request
         self.cost_reported: float | None = None  # USD, where the provider bills and says it
+        self.output_final = False  # output_tokens is the provider's last word, no placeholder
+        # Attempts inside this answer that are billed on top of the counts above, as stated
+        # (Anthropic ``usage.iterations``: ``compaction``, ``advisor_message``)
+        self.billed_besides: list[dict[str, Any]] | None = None
         self.usage_seen = False  # the provider stated its usage (all of it, to the end)
         self.cache_diagnosis: str | None = None  # the vendor's own reason of a prompt-cache miss
         self.error_type: str | None = None  # the provider's error type, HTTP error or in-stream

@@ -1,0 +1,84 @@
+"""Extract: what an HTTP exchange with an LLM API says about itself.
+
+``candidate`` looks at each request of the host (a dict lookup), ``identify`` at the few whose
+path could be an LLM API's; the reader it gives fills ``model.Facts`` while the body passes.
+
+A provider is one file with readers and a line in ``_TABLE``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lz_otel._extract import anthropic, limits, openai, openai_misc, responses
+from lz_otel._extract.hosts import provider_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lz_otel._extract.reader import Reader
+    from lz_otel.model import Request
+
+    Dialect = Callable[[Request, str | None], Reader | None]
+
+__all__ = ["candidate", "identify", "limits"]
+
+# By the last segment of the path, or the verb after its colon.
+_TABLE: dict[str, tuple[Dialect, ...]] = {
+    "messages": (anthropic.messages,),
+    "count_tokens": (anthropic.count_tokens,),
+    "complete": (anthropic.complete,),
+    "completions": (openai.completions,),
+    "responses": (responses.responses,),
+    "compact": (responses.compact,),
+    "input_tokens": (responses.input_tokens,),
+    "embeddings": (openai_misc.embeddings,),
+    "moderations": (openai_misc.moderations,),
+    "generations": (openai_misc.media,),
+    "edits": (openai_misc.media,),
+    "variations": (openai_misc.media,),
+    "speech": (openai_misc.media,),
+    "transcriptions": (openai_misc.media,),
+    "translations": (openai_misc.media,),
+    "rerank": (openai_misc.rerank,),
+    "runs": (openai_misc.runs,),
+}
+
+_NO_PROVIDERS: Mapping[str, str] = {}
+
+
+def candidate(method: str, path: str) -> tuple[Dialect, ...] | None:
+    """The dialects that a request could speak, ``None`` for everything that is no LLM API.
+
+    Only ``POST`` runs a model: lists, polling and reading again never do. Costs well under a
+    microsecond for other traffic, since it is asked for every request of the host.
+    """
+    if method != "POST":
+        return None
+    tail = path[path.rfind("/") + 1 :]
+    found = _TABLE.get(tail)
+    if found is None:
+        if ":" in tail:
+            return _TABLE.get(tail[tail.rfind(":") :])
+        if not tail and path.endswith("/"):
+            path = path.rstrip("/")
+            return _TABLE.get(path[path.rfind("/") + 1 :])
+    return found
+
+
+def identify(
+    candidates: tuple[Dialect, ...], request: Request, providers: Mapping[str, str] = _NO_PROVIDERS
+) -> Reader | None:
+    """The reader for a call, ``None`` when it is none.
+
+    Args:
+        candidates: what ``candidate`` gave.
+        request: the request; its body decides on hosts that are not known.
+        providers: host name to provider name, from ``LZ_OTEL_PROVIDERS``.
+    """
+    provider = provider_of(request, providers)
+    for dialect in candidates:
+        reader = dialect(request, provider)
+        if reader is not None:
+            return reader
+    return None

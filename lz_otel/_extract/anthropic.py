@@ -1,0 +1,317 @@
+"""Anthropic Messages, on whatever host they are served (D: the Messages API).
+
+First party, gateways, Vertex ``rawPredict``, Foundry and Bedrock Mantle all answer alike.
+``usage`` of ``message_delta`` is cumulative: each value it states replaces the earlier one.
+The output count of ``message_start`` is a placeholder, so it is kept but not final.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lz_otel._extract.faults import fault
+from lz_otel._extract.hosts import OTHER
+from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
+from lz_otel._extract.values import loads, model_name, name, obj
+from lz_otel.model import Facts
+
+if TYPE_CHECKING:
+    from lz_otel.model import Request
+
+__all__ = ["MessagesReader", "complete", "count_tokens", "messages"]
+
+
+class _Delta(Struct, gc=False):
+    text: Any = None
+    partial_json: Any = None
+    thinking: Any = None
+    zeroing_mask: Any = None
+
+
+class _DeltaEvent(Struct, gc=False):
+    delta: _Delta | None = None
+
+
+class _Event(Struct, gc=False):
+    type: Any = None
+    message: Raw = NOTHING
+    delta: Any = None
+    content_block: Any = None
+    usage: Any = None
+    error: Any = None
+
+
+class _Block(Struct, gc=False):
+    type: Any = None
+    text: Any = None
+    thinking: Any = None
+
+
+class _Message(Struct, gc=False):
+    type: Any = None
+    id: Any = None
+    model: Any = None
+    content: list[_Block] = []
+    stop_reason: Any = None
+    usage: Any = None
+    diagnostics: Any = None
+    error: Any = None
+
+
+_DELTA = msgspec.json.Decoder(_DeltaEvent)
+_EVENT = msgspec.json.Decoder(_Event)
+_MESSAGE = msgspec.json.Decoder(_Message)
+
+
+class MessagesReader(Reader):
+    """Answers of the Messages API, plain and streamed."""
+
+    __slots__ = ("_ends", "_usage", "_usages")
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._usage: dict[str, Any] | None = None
+        self._ends = False  # the final output count was stated
+
+    def _event(self, name: bytes, data: bytes) -> int:
+        if name == b"content_block_delta":
+            try:
+                delta = _DELTA.decode(data).delta
+            except (msgspec.MsgspecError, RecursionError):
+                event = self._decode(_DELTA, data)
+                if event is None:
+                    self._bad_event(data)
+                    return 0
+                delta = event.delta
+            if delta is None:
+                return 0
+            if delta.zeroing_mask is not None and self.facts.mask_sink is not None:
+                self._masks.append(delta.zeroing_mask)
+            if delta.text:
+                return self._text(delta.text)
+            return 1 if delta.partial_json or delta.thinking else 0
+        return self._other_event(name, data)
+
+    def _other_event(self, name: bytes, data: bytes) -> int:
+        event = self._decode(_EVENT, data)
+        if event is None:
+            self._bad_event(data)
+            return 0
+        kind = event.type or name.decode("latin-1")
+        facts = self.facts
+        if kind == "content_block_delta":
+            return self._event(b"content_block_delta", data)
+        if kind == "content_block_start":
+            block = obj(event.content_block)
+            if block.get("type") == "fallback":
+                facts.response_model = model_name(obj(block.get("to")).get("model")) or facts.response_model
+            return self._text(block.get("text"))
+        if kind == "message_start":
+            message = self._decode(_MESSAGE, bytes(event.message))
+            if message is None:
+                self._note("event")
+            else:
+                self._message(message)
+        elif kind == "message_delta":
+            self._stop(obj(event.delta).get("stop_reason"))
+            self._stated(event.usage, final=True)
+        elif kind == "message_stop":
+            facts.terminal = True
+        elif kind == "error":
+            self._fault(fault({"error": event.error}, {}), in_stream=True)
+        return 0
+
+    def _document(self, body: bytes) -> bool:
+        message = self._decode(_MESSAGE, body)
+        if message is None:
+            return False
+        if message.type == "error":
+            self._fault(fault({"error": message.error}, {}))
+            return True
+        self._message(message)
+        self._stated(None, final=True)
+        self.facts.has_content = sum(self._block(block) for block in message.content) > 0
+        return True
+
+    def _block(self, block: _Block) -> int:
+        if block.type == "text":
+            return self._text(block.text)
+        if block.type == "thinking":
+            return 1 if block.thinking else 0
+        return 0 if block.type in ("redacted_thinking", "fallback") else 1
+
+    def _message(self, message: _Message) -> None:
+        facts = self.facts
+        facts.response_id = name(message.id)
+        facts.response_model = model_name(message.model)
+        self._stop(message.stop_reason)
+        self._stated(message.usage, final=False)
+        reason = obj(obj(message.diagnostics).get("cache_miss_reason")).get("type")
+        facts.cache_diagnosis = name(reason)
+
+    def _stop(self, reason: Any) -> None:
+        found = name(reason)
+        if found is not None:
+            self.facts.finish_reasons = [found]
+
+    def _stated(self, usage: Any, *, final: bool) -> None:
+        """Take over what a usage object states; null and absent values leave the earlier ones."""
+        if type(usage) is dict:
+            if self._usage is None:
+                self._usage = {}
+            self._usage.update({key: value for key, value in usage.items() if value is not None})
+        elif usage is not None:
+            self._note("usage")
+        if final and self._usage is not None and "output_tokens" in self._usage:
+            self._ends = True
+
+    def _end(self) -> None:
+        usage = self._usage
+        if usage is None:
+            return
+        facts = self.facts
+        uncached = self._count(usage, "input_tokens")
+        facts.cache_read_tokens = read = self._count(usage, "cache_read_input_tokens")
+        facts.cache_write_tokens = written = self._count(usage, "cache_creation_input_tokens")
+        if uncached is not None:
+            facts.input_tokens = uncached + (read or 0) + (written or 0)
+        facts.output_tokens = self._count(usage, "output_tokens")
+        split = obj(usage.get("cache_creation"))
+        facts.cache_write_5m_tokens = self._count(split, "ephemeral_5m_input_tokens")
+        facts.cache_write_1h_tokens = self._count(split, "ephemeral_1h_input_tokens")
+        facts.reasoning_tokens = self._count(obj(usage.get("output_tokens_details")), "thinking_tokens")
+        facts.service_tier = name(usage.get("service_tier"))
+        facts.speed = name(usage.get("speed"))
+        facts.inference_geo = name(usage.get("inference_geo"))
+        facts.output_final = self._ends and facts.output_tokens is not None
+        facts.usage_seen = facts.output_final and facts.input_tokens is not None
+        report = usage.get("layer_zero")
+        if type(report) is dict:
+            facts.layer_zero = report
+        elif report is not None:
+            self._note("layer_zero")
+        self._iterations(usage.get("iterations"))
+
+    def _iterations(self, iterations: Any) -> None:
+        """Attempts within one answer: who answered in the end, and what is billed besides."""
+        if type(iterations) is not list:
+            return
+        besides = []
+        for entry in iterations[:64]:
+            entry = obj(entry)
+            kind = entry.get("type")
+            if kind == "fallback_message":
+                self.facts.response_model = model_name(entry.get("model")) or self.facts.response_model
+            elif kind in ("compaction", "advisor_message"):
+                besides.append(entry)
+        if besides:
+            self.facts.billed_besides = besides
+
+
+class CountReader(Reader):
+    """``count_tokens``: the count is no usage; nothing was generated, nothing is billed (D)."""
+
+    __slots__ = ()
+
+    def _document(self, body: bytes) -> bool:
+        answer = loads(body)
+        if type(answer) is not dict:
+            return False
+        # Anthropic, OpenAI; Bedrock; Gemini
+        for key in ("input_tokens", "inputTokens", "totalTokens"):
+            if self.facts.counted_tokens is None:
+                self.facts.counted_tokens = self._count(answer, key)
+        return True
+
+
+class _Completion(Struct, gc=False):
+    type: Any = None
+    id: Any = None
+    model: Any = None
+    completion: Any = None
+    stop_reason: Any = None
+    error: Any = None
+
+
+_COMPLETION = msgspec.json.Decoder(_Completion)
+
+
+class CompleteReader(Reader):
+    """The legacy Text Completions API, which states no usage in its body (D)."""
+
+    __slots__ = ()
+
+    def _event(self, name: bytes, data: bytes) -> int:
+        event = self._decode(_COMPLETION, data)
+        if event is None:
+            self._bad_event(data)
+            return 0
+        if event.type == "error" or name == b"error":
+            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            return 0
+        return self._take(event)
+
+    def _document(self, body: bytes) -> bool:
+        answer = self._decode(_COMPLETION, body)
+        if answer is None:
+            return False
+        self.facts.has_content = bool(self._take(answer))
+        return True
+
+    def _take(self, answer: _Completion) -> int:
+        facts = self.facts
+        facts.response_id = name(answer.id) or facts.response_id
+        facts.response_model = model_name(answer.model) or facts.response_model
+        reason = name(answer.stop_reason)
+        if reason is not None:
+            facts.finish_reasons = [reason]
+            facts.terminal = True
+        return self._text(answer.completion)
+
+
+def _shaped(fields: Any) -> bool:
+    return fields is not None and type(fields.model) is str and fields.messages is not None
+
+
+def _provider(request: Request, provider: str | None) -> str:
+    if provider is not None:
+        return provider
+    return "anthropic" if "anthropic-version" in request.headers else OTHER
+
+
+def _ours(request: Request, provider: str | None, fields: Fields | None) -> bool:
+    """A path of Anthropic's is a call of Anthropic's if host, header or body say so."""
+    return provider == "anthropic" or "anthropic-version" in request.headers or _shaped(fields)
+
+
+def messages(request: Request, provider: str | None) -> Reader | None:
+    """``POST .../v1/messages``."""
+    fields = decode_request(request)
+    if not _ours(request, provider, fields):
+        return None
+    return MessagesReader(
+        read_fields(Facts(_provider(request, provider), "chat", inference=True, llm_call=True), fields)
+    )
+
+
+def count_tokens(request: Request, provider: str | None) -> Reader | None:
+    """``POST .../v1/messages/count_tokens``."""
+    fields = decode_request(request)
+    if not _ours(request, provider, fields):
+        return None
+    facts = Facts(_provider(request, provider), "count_tokens", inference=False, llm_call=False)
+    return CountReader(read_fields(facts, fields))
+
+
+def complete(request: Request, provider: str | None) -> Reader | None:
+    """``POST .../v1/complete``."""
+    fields = decode_request(request)
+    shaped = fields is not None and type(fields.model) is str and len(bytes(fields.prompt)) > 2
+    if provider != "anthropic" and not ("anthropic-version" in request.headers and shaped):
+        return None
+    facts = Facts(_provider(request, provider), "text_completion", inference=True, llm_call=True)
+    return CompleteReader(read_fields(facts, fields))

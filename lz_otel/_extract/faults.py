@@ -1,0 +1,65 @@
+"""Errors as providers state them: ``(type, code, message)``.
+
+The type is ``error.type``, else Google's ``status``, else a ``code`` that is no number, else
+AWS's ``x-amzn-errortype`` (D each). The message is judged locally and never exported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lz_otel._extract.values import obj, text, word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Fault", "fault"]
+
+_MAX_MESSAGE = 4096
+
+
+class Fault(NamedTuple):
+    """An error; each part may be unsaid."""
+
+    type: str | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+def fault(body: Any, headers: Mapping[str, str]) -> Fault:
+    """The error that a decoded body (any JSON value, or ``None``) and the headers state."""
+    if type(body) is list and body:  # Google wraps errors of streams in a list
+        body = body[0]
+    top = obj(body)
+    inner = top.get("error")
+    if type(inner) is dict:
+        error = inner
+    elif type(inner) is list and inner and type(inner[0]) is dict:
+        error = inner[0]
+    else:
+        error = top
+    code = _code(error.get("code"))
+    kind = error.get("type") if error is not top or error.get("type") != "error" else None
+    found = word(kind) or _name(error.get("status")) or _name(code) or _name(error.get("error_type"))
+    if found is None:
+        found = word(_aws(headers.get("x-amzn-errortype") or error.get("__type")))
+    detail = obj(error.get("details")).get("error_code")
+    message = text(error.get("message")) or text(inner) or text(top.get("detail")) or text(top.get("message"))
+    return Fault(found, word(detail) or code, message[:_MAX_MESSAGE] if message else None)
+
+
+def _code(value: Any) -> str | None:
+    if type(value) is int:
+        return str(value) if 0 <= value < 100_000 else None
+    return word(value)
+
+
+def _name(value: Any) -> str | None:
+    """A word that is no number (``code: 429`` says no more than the status)."""
+    found = word(value)
+    return None if found is None or found.lstrip("-").isdigit() else found
+
+
+def _aws(value: Any) -> Any:
+    """``com.amazon#ValidationException:http://...`` -> ``ValidationException``."""
+    return value.partition(":")[0].rpartition("#")[2] if type(value) is str else None

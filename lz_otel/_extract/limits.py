@@ -1,0 +1,147 @@
+"""Rate-limit headers of all vendors, in one shape.
+
+Anthropic: ``anthropic-ratelimit-*``, ``anthropic-priority-*``, ``anthropic-fast-*``; the reset is
+an RFC 3339 time (D). OpenAI and its look-alikes: ``x-ratelimit-*``; the reset is a Go duration
+(D), at Azure an integer of seconds (D). −1 means unknown (D for Azure's Responses API).
+``retry-after`` is an order to wait, no limit.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Limit", "read"]
+
+MAX_COUNT = 1 << 53
+MAX_RESET = 366 * 86_400.0
+"""Longest reset that is believed, seconds (C)."""
+
+
+class Limit(NamedTuple):
+    """One limit as last said; a field that was not said is ``None``.
+
+    Attributes:
+        resource: what is limited, a value of the catalogue's ``resource``.
+        limit: the limit per window.
+        remaining: what is left of it.
+        reset_seconds: seconds until it is refilled.
+    """
+
+    resource: str
+    limit: int | None
+    remaining: int | None
+    reset_seconds: float | None
+
+
+_ANTHROPIC = {
+    "anthropic-ratelimit-requests-": "requests",
+    "anthropic-ratelimit-tokens-": "tokens",
+    "anthropic-ratelimit-input-tokens-": "input_tokens",
+    "anthropic-ratelimit-output-tokens-": "output_tokens",
+    "anthropic-priority-input-tokens-": "priority_input_tokens",
+    "anthropic-priority-output-tokens-": "priority_output_tokens",
+    "anthropic-fast-input-tokens-": "fast_input_tokens",
+    "anthropic-fast-output-tokens-": "fast_output_tokens",
+}
+_OPENAI = {
+    "requests": "requests",
+    "tokens": "tokens",
+    "project-tokens": "project_tokens",
+    "input-tokens": "input_tokens",
+    "output-tokens": "output_tokens",
+}
+_PARTS = ("limit", "remaining", "reset")
+
+# Header name -> (resource, which of the three).
+_HEADERS: dict[str, tuple[str, int]] = {}
+for _prefix, _resource in _ANTHROPIC.items():
+    for _index, _part in enumerate(_PARTS):
+        _HEADERS[_prefix + _part] = (_resource, _index)
+for _suffix, _resource in _OPENAI.items():
+    for _index, _part in enumerate(_PARTS):
+        _HEADERS[f"x-ratelimit-{_part}-{_suffix}"] = (_resource, _index)
+
+_DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:h|ms|m|s|us|µs|ns))+").fullmatch
+_STEP = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s|us|µs|ns)").findall
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?").fullmatch
+
+
+def read(headers: Mapping[str, str], now_epoch: float, malformed: list[str] | None = None) -> list[Limit]:
+    """The limits that a response states.
+
+    Args:
+        headers: response headers, lower-case names.
+        now_epoch: the time, seconds since the epoch, against which times of reset are taken.
+        malformed: gets ``limit`` for each value that could not be read.
+    """
+    found: dict[str, list[str]] = {}
+    for header in headers:
+        place = _HEADERS.get(header)
+        if place is not None:
+            found.setdefault(place[0], ["", "", ""])[place[1]] = headers[header]
+    if not found:
+        return []
+    limits = []
+    for resource, (limit, remaining, reset) in found.items():
+        one = Limit(
+            resource,
+            _count(limit, malformed),
+            _count(remaining, malformed),
+            _seconds(reset, now_epoch, malformed),
+        )
+        if one.limit is None and one.remaining is None:
+            if one.reset_seconds is None or limit.strip() == "-1" or remaining.strip() == "-1":
+                continue
+        limits.append(one)
+    return limits
+
+
+def _count(value: str, malformed: list[str] | None) -> int | None:
+    value = value.strip()
+    if not value or value == "-1":
+        return None
+    if _NUMBER(value):
+        number = float(value)
+        if number <= MAX_COUNT:
+            return int(number)
+    return _bad(malformed)
+
+
+def _seconds(value: str, now: float, malformed: list[str] | None) -> float | None:
+    """Seconds until a reset given as a Go duration, as seconds, or as a time."""
+    value = value.strip()
+    if not value or value == "-1":
+        return None
+    seconds: float | None = None
+    if len(value) > 64:
+        pass
+    elif _NUMBER(value):
+        seconds = float(value)
+    elif _DURATION(value):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _STEP(value))
+    elif "T" in value or "t" in value:
+        seconds = _until(value, now)
+    if seconds is None or seconds > MAX_RESET:
+        return _bad(malformed)
+    return seconds
+
+
+def _until(value: str, now: float) -> float | None:
+    try:
+        time = datetime.fromisoformat(value.upper())
+        if time.tzinfo is None:
+            return None
+        return max(time.timestamp() - now, 0.0)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _bad(malformed: list[str] | None) -> None:
+    if malformed is not None and len(malformed) < 16:
+        malformed.append("limit")

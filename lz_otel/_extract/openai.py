@@ -1,0 +1,220 @@
+"""OpenAI chat completions and legacy completions, and the many APIs of the same shape (D).
+
+Azure, Mistral, Groq, DeepSeek, xAI, OpenRouter, Perplexity, Together, Cerebras, Snowflake,
+Heroku, Z.ai, vLLM, gateways: they differ in where the usage stands, not in the shape.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from lz_otel._extract.faults import fault
+from lz_otel._extract.hosts import OTHER
+from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import decode_request, read_fields
+from lz_otel._extract.usage import has_counts, read_usage
+from lz_otel._extract.values import model_name, name, obj
+from lz_otel.model import Facts
+
+if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
+    from lz_otel.model import Request
+
+__all__ = ["ChatReader", "cache_diagnosis", "completions", "deployment"]
+
+
+class _Said(Struct, gc=False):
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+    tool_calls: Any = None
+    function_call: Any = None
+    audio: Any = None
+
+    def more(self) -> int:
+        """1 when there is content besides ``content``."""
+        if self.tool_calls or self.reasoning_content or self.reasoning:
+            return 1
+        return 1 if self.refusal or self.function_call or self.audio else 0
+
+
+class _Choice(Struct, gc=False):
+    index: Any = 0
+    delta: _Said | None = None
+    message: _Said | None = None
+    text: Any = None
+    finish_reason: Any = None
+
+
+class _Chunk(Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: Any = None
+    service_tier: Any = None
+    error: Any = None
+    x_groq: Any = None
+    value: Any = None  # Writer's completions
+
+
+class _Whole(_Chunk, gc=False):
+    id: Any = None
+    model: Any = None
+    provider: Any = None
+    prompt_cache_diagnostics: Any = None
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_WHOLE = msgspec.json.Decoder(_Whole)
+
+
+class ChatReader(Reader):
+    """Answers of chat completions and completions, plain and streamed."""
+
+    __slots__ = ("_decoder", "_reasons", "_usage", "_usage_ends")
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        # Once id and model are known, chunks are decoded without them.
+        self._decoder: msgspec.json.Decoder[Any] = _WHOLE
+        self._reasons: dict[int, str] = {}
+        self._usage: Any = None
+        self._usage_ends = False  # the usage came on its own, after the last choice
+
+    def _event(self, name: bytes, data: bytes) -> int:
+        try:
+            chunk = self._decoder.decode(data)
+        except (msgspec.MsgspecError, RecursionError):
+            if data == b"[DONE]":
+                self.facts.terminal = True
+                return 0
+            chunk = self._decode(_WHOLE, data)
+            if chunk is None:
+                self._bad_event(data)
+                return 0
+        content = 0
+        choices = chunk.choices
+        if choices:
+            for choice in choices:
+                said = choice.delta
+                if said is not None:
+                    if said.content:
+                        content += self._said(said.content)
+                    else:
+                        content += said.more()
+                elif choice.text:
+                    content += self._text(choice.text)
+                if choice.finish_reason is not None:
+                    self._reason(choice)
+        elif chunk.value:
+            content += self._text(chunk.value)
+        if chunk.usage is not None or chunk.error is not None or chunk.x_groq is not None:
+            self._besides(chunk)
+        if chunk.service_tier is not None or self._decoder is _WHOLE:
+            self._identity(chunk)
+        return content
+
+    def _said(self, content: Any) -> int:
+        """Content is a string, or (Mistral) a list of parts."""
+        if type(content) is not list:
+            return self._text(content)
+        found = 0
+        for part in content[:64]:
+            part = obj(part)
+            found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
+        return 1 if found else 0
+
+    def _reason(self, choice: _Choice) -> None:
+        reason = name(choice.finish_reason)
+        if reason is not None and len(self._reasons) < 128:
+            self._reasons[choice.index if type(choice.index) is int else 0] = reason
+
+    def _besides(self, chunk: _Chunk) -> None:
+        groq = obj(chunk.x_groq)
+        usage = chunk.usage if chunk.usage is not None else groq.get("usage")
+        if usage is not None and (has_counts(usage) or self._usage is None):
+            self._usage = usage
+            self._usage_ends = not chunk.choices
+        error = chunk.error if chunk.error is not None else groq.get("error")
+        if error is not None:
+            self._fault(fault({"error": error}, {}), in_stream=True)
+
+    def _identity(self, chunk: _Chunk) -> None:
+        facts = self.facts
+        facts.service_tier = name(chunk.service_tier) or facts.service_tier
+        if isinstance(chunk, _Whole):
+            facts.response_id = facts.response_id or name(chunk.id)
+            facts.response_model = facts.response_model or model_name(chunk.model)
+            facts.upstream_provider = facts.upstream_provider or name(chunk.provider)
+            facts.cache_diagnosis = facts.cache_diagnosis or cache_diagnosis(chunk.prompt_cache_diagnostics)
+            if facts.response_id and facts.response_model:
+                self._decoder = _CHUNK
+
+    def _document(self, body: bytes) -> bool:
+        answer = self._decode(_WHOLE, body)
+        if answer is None:
+            return False
+        content = 0
+        for choice in answer.choices or ():
+            said = choice.message or choice.delta
+            if said is not None:
+                content += self._said(said.content)
+                content += said.more()
+            else:
+                content += self._text(choice.text)
+            self._reason(choice)
+        self.facts.has_content = content > 0
+        self._identity(answer)
+        self._usage, self._usage_ends = answer.usage, True
+        if answer.error is not None:
+            self._fault(fault({"error": answer.error}, {}))
+        return True
+
+    def _end(self) -> None:
+        facts = self.facts
+        facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
+        # Not all look-alikes send [DONE]: then the last choice's end is the end, if usage that
+        # was asked for has come too.
+        if self._complete and not facts.terminal and not facts.stream_error:
+            ended = bool(self._reasons) or (facts.provider == "writer" and facts.has_content)
+            facts.terminal = ended and (self._usage is not None or not facts.usage_requested)
+        read_usage(self, self._usage, final=self._usage_ends or bool(self._reasons) or facts.terminal)
+
+
+def cache_diagnosis(diagnostics: Any) -> str | None:
+    """The vendor's word for a prompt-cache miss in ``prompt_cache_diagnostics`` (D)."""
+    if type(diagnostics) is dict:
+        miss = obj(diagnostics.get("cache_miss"))
+        diagnostics = diagnostics.get("reason") or miss.get("reason") or diagnostics.get("type")
+    found = name(diagnostics)
+    return None if found in ("cache_hit", "cache_miss") else found
+
+
+def deployment(path: str) -> str | None:
+    """The deployment in an Azure path, which stands for the model."""
+    _, found, rest = path.partition("/deployments/")
+    return rest.partition("/")[0] or None if found else None
+
+
+def completions(request: Request, provider: str | None) -> Reader | None:
+    """``POST .../chat/completions``, ``.../completions``, ``.../fim/completions``."""
+    chat = request.path.endswith(("/chat/completions", "/agents/completions"))
+    fields = decode_request(request)
+    azure = deployment(request.path)
+    if provider is None and not _shaped(fields, chat, azure):
+        return None
+    operation = "chat" if chat else "text_completion"
+    facts = read_fields(Facts(provider or OTHER, operation, inference=True, llm_call=True), fields)
+    if facts.request_model is None:
+        facts.request_model = model_name(azure)
+    if facts.stream:
+        facts.usage_requested = obj(fields.stream_options).get("include_usage") is True
+    return ChatReader(facts)
+
+
+def _shaped(fields: Fields | None, chat: bool, azure: str | None) -> bool:
+    if fields is None or (type(fields.model) is not str and azure is None):
+        return False
+    return fields.messages is not None if chat else len(bytes(fields.prompt)) > 0

@@ -1,0 +1,320 @@
+"""One response body, read as it passes: framing, timing of content, errors. No I/O.
+
+A dialect subclasses ``Reader`` and overrides what its API says: ``_event`` (an event of a
+stream), ``_document`` (a whole JSON body), ``_end`` (sums up). ``Reader`` sees to it that any
+chunking gives the same facts, that nothing is raised on bad input and that memory is bounded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from lz_otel._extract.faults import Fault, fault
+from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
+from lz_otel._extract.values import count, lenient, loads
+from lz_otel.catalogue import CHUNK_BUCKETS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lz_otel.model import Facts
+
+__all__ = ["Reader"]
+
+_T = TypeVar("_T")
+_BOM = b"\xef\xbb\xbf"
+_MAX_PREFIX = 4096
+_MAX_NOTES = 16
+_MAX_SECOND_ATTEMPTS = 32
+_GAPS = len(CHUNK_BUCKETS) + 1
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class Reader:
+    """Reads one response and fills ``facts``.
+
+    ``head`` once, ``feed`` for each decoded piece of the body, ``finish`` at its end. After
+    ``finish`` nothing changes any more. No method raises on bad input; an exception of a sink
+    passes through ``feed``, after the reader's own bookkeeping is done.
+    """
+
+    __slots__ = (
+        "_attempts", "_complete", "_doc", "_done", "_headers", "_kind", "_masks", "_parser", "_prefix",
+        "_seen_lost", "_size", "_status", "_texts", "facts",
+    )  # fmt: skip
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._status = 200
+        self._headers = _NO_HEADERS
+        self._kind = ""
+        self._parser: Sse | JsonLines | AwsFrames | None = None
+        self._doc: list[bytes] | None = None  # pieces of a plain body
+        self._size = 0
+        self._prefix = b""
+        self._seen_lost = 0
+        self._attempts = 0
+        self._texts: list[str] = []
+        self._masks: list[Any] = []
+        self._done = False
+        self._complete = False  # the end of the body was reached
+
+    # --- what the host's response calls -------------------------------------------------------
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        """Status and headers (lower-case names); chooses the framing."""
+        self._status = status
+        self._headers = headers
+        self._kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if status >= 400:
+            self._fault(fault(None, headers))
+
+    def feed(self, data: bytes, now: float) -> None:
+        """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
+        parser = self._parser
+        if parser is None:
+            self._begin(data, now)
+            return
+        events = parser.feed(data)
+        if not events:
+            if parser.lost != self._seen_lost:
+                self._note_lost(parser)
+            return
+        facts = self.facts
+        if facts.sse_events is not None:
+            facts.sse_events += len(events)
+        content = 0
+        for name, payload in events:
+            content += self._event(name, payload)
+        if content:
+            facts.content_events += content
+            last = facts.last_content_at
+            facts.last_content_at = now
+            if last is None:
+                facts.first_content_at = now
+                facts.has_content = True
+            else:
+                self._gap(now - last)
+        if parser.lost != self._seen_lost:
+            self._note_lost(parser)
+        if self._texts or self._masks:
+            self._flush()
+
+    def finish(self, complete: bool) -> None:
+        """The body is over; ``complete`` when its end was reached."""
+        if self._done:
+            return
+        self._complete = complete
+        if self._parser is None and self._doc is None and self._prefix:
+            self._choose(self._prefix)
+        rest = self._parser.rest() if isinstance(self._parser, JsonLines) else ()
+        for name, payload in rest:
+            if self._event(name, payload):
+                self.facts.content_events += 1
+                self.facts.has_content = True
+        if self._doc is not None:
+            self._whole(complete)
+        self._done = True
+        self._parser = _Closed()
+        self._doc = None
+        self._end()
+        if self._texts or self._masks:
+            self._flush()
+
+    # --- what a dialect overrides -------------------------------------------------------------
+
+    def _event(self, name: bytes, data: bytes) -> int:
+        """One event of a stream; returns how many pieces of non-empty content it held."""
+        return 0
+
+    def _document(self, body: bytes) -> bool:
+        """A whole JSON body of a success; ``False`` when it could not be read."""
+        try:
+            _ANY.decode(body)
+        except (msgspec.MsgspecError, RecursionError):
+            return False
+        return True
+
+    def _end(self) -> None:
+        """After the last byte: sums up what the events said."""
+
+    # --- tools for dialects -------------------------------------------------------------------
+
+    def _note(self, signal: str) -> None:
+        """A signal that could not be read (``catalogue.MALFORMED``)."""
+        if len(self.facts.malformed) < _MAX_NOTES:
+            self.facts.malformed.append(signal)
+
+    def _decode(self, decoder: msgspec.json.Decoder[_T], data: bytes) -> _T | None:
+        """Decode, at a second attempt leniently; ``None`` when it is not to be had."""
+        try:
+            return decoder.decode(data)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            if self._attempts >= _MAX_SECOND_ATTEMPTS:
+                return None
+            self._attempts += 1
+            found: _T | None = lenient(decoder.type, data)
+            return found
+
+    def _bad_event(self, data: bytes) -> None:
+        """An event that could not be read; an empty one says nothing and is no fault."""
+        if data and data != b"[DONE]":
+            self._note("event")
+
+    def _count(self, usage: dict[str, Any], key: str) -> int | None:
+        """A count of a usage object; one that is stated and wrong is noted."""
+        value = usage.get(key)
+        if value is None:
+            return None
+        found = count(value)
+        if found is None:
+            self._note("usage")
+        return found
+
+    def _fault(self, found: Fault, *, in_stream: bool = False) -> None:
+        """The provider's error; the first one that names a type stands."""
+        facts = self.facts
+        if in_stream:
+            facts.stream_error = True
+        if found.type is not None and facts.error_type is None:
+            facts.error_type = found.type
+        if found.code is not None and facts.error_code is None:
+            facts.error_code = found.code
+        if found.message is not None and facts.error_message is None:
+            facts.error_message = found.message
+
+    def _text(self, value: Any) -> int:
+        """Output text; 1 when it is content."""
+        if type(value) is str and value:
+            if self.facts.text_sink is not None:
+                self._texts.append(value)
+            return 1
+        return 0
+
+    # --- inner workings -----------------------------------------------------------------------
+
+    def _begin(self, data: bytes, now: float) -> None:
+        """Pieces before a parser is chosen, and all pieces of a plain body."""
+        if self._doc is not None:
+            self._size += len(data)
+            if self._size <= MAX_BODY:
+                self._doc.append(data)
+            else:
+                self._doc.clear()
+            return
+        prefix = self._prefix + data if self._prefix else data
+        if not self._choose(prefix):
+            self._prefix = prefix
+            return
+        self._prefix = b""
+        if prefix.startswith(_BOM):
+            prefix = prefix[3:]
+        if self._doc is not None:
+            self._begin(prefix, now)
+        elif prefix:
+            self.feed(prefix, now)
+
+    def _choose(self, prefix: bytes) -> bool:
+        """Choose the framing by the first bytes, and by the content type where they do not tell."""
+        if len(prefix) < 3 and _BOM.startswith(prefix):
+            return False
+        start = prefix[3:] if prefix.startswith(_BOM) else prefix
+        first = start[:64].lstrip()[:1] or start.lstrip()[:1]
+        if not first and len(prefix) < _MAX_PREFIX:
+            return False
+        kind = self._kind
+        if first in (b"{", b"["):
+            lines = kind in _LINES and first == b"{"
+            self._set(JsonLines() if lines else None, stream=lines)
+        elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
+            self._set(AwsFrames(), stream=self._status < 400)
+        elif kind == "text/event-stream" or (first and first in b"edir:" and kind in _TEXTS):
+            self._set(Sse(), stream=self._status < 400)
+            self.facts.sse_events = 0
+        else:
+            self._set(None, stream=False)
+        return True
+
+    def _set(self, parser: Sse | JsonLines | AwsFrames | None, *, stream: bool) -> None:
+        if stream:
+            self.facts.stream = True
+        if parser is None:
+            self._doc = []
+        self._parser = parser
+
+    def _whole(self, complete: bool) -> None:
+        """The plain body is over."""
+        pieces = self._doc or []
+        if self._size > MAX_BODY:
+            self._note("body")
+            return
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if self._status >= 400:
+            self.facts.terminal = complete
+            self._reset_fault()
+            self._fault(fault(loads(body), self._headers))
+            return
+        if self._document(body):
+            self.facts.terminal = True
+        elif self._as_lines(body):
+            return
+        elif complete and self._status < 300 and not self._kind.startswith(_MEDIA):
+            self._note("body")
+
+    def _as_lines(self, body: bytes) -> bool:
+        """Lines of JSON that are labelled as one document."""
+        lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") < 100_000 else []
+        if len(lines) < 2 or type(loads(lines[0])) is not dict or type(loads(lines[1])) is not dict:
+            return False
+        content = sum(self._event(b"", line) for line in lines)
+        self.facts.content_events += content
+        self.facts.has_content = self.facts.has_content or content > 0
+        return True
+
+    def _reset_fault(self) -> None:
+        self.facts.error_type = self.facts.error_code = self.facts.error_message = None
+
+    def _gap(self, gap: float) -> None:
+        gaps = self.facts.chunk_gaps
+        if gaps is None:
+            gaps = self.facts.chunk_gaps = [[0] * _GAPS, 0.0, 0]
+        gaps[0][bisect_left(CHUNK_BUCKETS, gap)] += 1
+        gaps[1] += gap
+        gaps[2] += 1
+
+    def _note_lost(self, parser: Sse | JsonLines | AwsFrames) -> None:
+        signal = "frame" if isinstance(parser, AwsFrames) else "event"
+        for _ in range(min(parser.lost - self._seen_lost, _MAX_NOTES)):
+            self._note(signal)
+        self._seen_lost = parser.lost
+
+    def _flush(self) -> None:
+        """Hand texts and masks to their sinks, last of all: a sink may raise."""
+        texts, masks = self._texts, self._masks
+        self._texts, self._masks = [], []
+        facts = self.facts
+        if facts.text_sink is not None:
+            for piece in texts:
+                facts.text_sink(piece)
+        if facts.mask_sink is not None:
+            for mask in masks:
+                facts.mask_sink(mask)
+
+
+class _Closed(Sse):
+    """Takes what comes after the end, and gives nothing."""
+
+    __slots__ = ()
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        return []
+
+
+_ANY = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json",
+          "application/x-jsonlines", "application/json-lines")  # fmt: skip
+_MEDIA = ("audio/", "image/", "video/")
+_TEXTS = ("", "application/json", "text/plain", "text/event-stream", "application/octet-stream", *_LINES)

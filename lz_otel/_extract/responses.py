@@ -1,0 +1,169 @@
+"""OpenAI Responses (D): ``POST /responses``, ``/responses/compact``, ``/responses/input_tokens``.
+
+Polling, cancelling and re-reading a stored response are no inference: their bodies repeat the
+usage of another call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from lz_otel._extract.anthropic import CountReader
+from lz_otel._extract.faults import fault
+from lz_otel._extract.hosts import OTHER
+from lz_otel._extract.openai import cache_diagnosis, deployment
+from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import NOTHING, decode_request, read_fields
+from lz_otel._extract.usage import read_usage
+from lz_otel._extract.values import model_name, name, obj
+from lz_otel.model import Facts
+
+if TYPE_CHECKING:
+    from lz_otel.model import Request
+
+__all__ = ["ResponsesReader", "compact", "input_tokens", "responses"]
+
+
+class _Delta(Struct, gc=False):
+    delta: Any = None
+
+
+class _Event(Struct, gc=False):
+    type: Any = None
+    delta: Any = None
+    response: Raw = NOTHING
+    error: Any = None
+    code: Any = None
+    message: Any = None
+
+
+class _Item(Struct, gc=False):
+    type: Any = None
+    content: Any = None
+
+
+class _Response(Struct, gc=False):
+    id: Any = None
+    model: Any = None
+    status: Any = None
+    output: list[_Item] | None = None
+    usage: Any = None
+    service_tier: Any = None
+    error: Any = None
+    prompt_cache_diagnostics: Any = None
+
+
+_DELTA = msgspec.json.Decoder(_Delta)
+_EVENT = msgspec.json.Decoder(_Event)
+_RESPONSE = msgspec.json.Decoder(_Response)
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
+
+
+class ResponsesReader(Reader):
+    """Answers of the Responses API, plain and streamed."""
+
+    __slots__ = ()
+
+    def _event(self, name: bytes, data: bytes) -> int:
+        if name.endswith(b".delta"):
+            try:
+                delta = _DELTA.decode(data).delta
+            except (msgspec.MsgspecError, RecursionError):
+                event = self._decode(_DELTA, data)
+                if event is None:
+                    self._bad_event(data)
+                    return 0
+                delta = event.delta
+            if name == b"response.output_text.delta":
+                return self._text(delta)
+            return 1 if delta else 0
+        return self._other_event(name, data)
+
+    def _other_event(self, name: bytes, data: bytes) -> int:
+        if data == b"[DONE]":
+            return 0
+        event = self._decode(_EVENT, data)
+        if event is None:
+            self._bad_event(data)
+            return 0
+        kind = event.type if type(event.type) is str else name.decode("latin-1")
+        if not name and kind.endswith(".delta"):
+            return self._event(kind.encode("utf-8", "replace"), data)
+        if kind in _ENDS or kind in ("response.created", "response.in_progress", "response.queued"):
+            response = self._decode(_RESPONSE, bytes(event.response))
+            if response is None:
+                self._note("event")
+                return 0
+            self._response(response, in_stream=True)
+            if kind in _ENDS:
+                self.facts.terminal = True
+        elif kind == "error" or event.error is not None:
+            error = event.error if event.error is not None else {"code": event.code, "message": event.message}
+            self._fault(fault({"error": error}, {}), in_stream=True)
+        return 0
+
+    def _document(self, body: bytes) -> bool:
+        response = self._decode(_RESPONSE, body)
+        if response is None:
+            return False
+        self._response(response, in_stream=False)
+        self.facts.has_content = sum(self._item(item) for item in response.output or ()) > 0
+        return True
+
+    def _item(self, item: _Item) -> int:
+        kind = item.type if type(item.type) is str else ""
+        if kind == "message" and type(item.content) is list:
+            return sum(
+                self._text(obj(part).get("text")) or bool(obj(part).get("refusal")) for part in item.content
+            )
+        return 1 if kind.endswith("_call") else 0
+
+    def _response(self, response: _Response, *, in_stream: bool) -> None:
+        facts = self.facts
+        facts.response_id = name(response.id) or facts.response_id
+        facts.response_model = model_name(response.model) or facts.response_model
+        facts.service_tier = name(response.service_tier) or facts.service_tier
+        facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
+        read_usage(self, response.usage)
+        if response.error is not None:
+            self._fault(fault({"error": response.error}, {}), in_stream=in_stream)
+
+
+def _facts(request: Request, provider: str | None, operation: str, *, calls: bool) -> Facts | None:
+    fields = decode_request(request)
+    if provider is None and not (
+        fields is not None
+        and type(fields.model) is str
+        and (len(bytes(fields.input)) or len(bytes(fields.prompt)))
+    ):
+        return None
+    facts = Facts(provider or OTHER, operation, inference=operation == "chat", llm_call=calls)
+    read_fields(facts, fields)
+    if facts.request_model is None:
+        facts.request_model = model_name(deployment(request.path))
+    return facts
+
+
+def responses(request: Request, provider: str | None) -> Reader | None:
+    """``POST .../responses``."""
+    facts = _facts(request, provider, "chat", calls=True)
+    return None if facts is None else ResponsesReader(facts)
+
+
+def compact(request: Request, provider: str | None) -> Reader | None:
+    """``POST .../responses/compact``: a model ran, but no answer was written."""
+    if not request.path.endswith("/responses/compact"):
+        return None
+    facts = _facts(request, provider, "other", calls=True)
+    return None if facts is None else ResponsesReader(facts)
+
+
+def input_tokens(request: Request, provider: str | None) -> Reader | None:
+    """``POST .../responses/input_tokens``: counts, nothing is billed."""
+    if not request.path.endswith("/responses/input_tokens"):
+        return None
+    facts = _facts(request, provider, "count_tokens", calls=False)
+    return None if facts is None else CountReader(facts)

@@ -1,0 +1,97 @@
+"""Reading values that strangers sent: counts, names, JSON. Nothing here raises on bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+__all__ = ["MAX_COUNT", "count", "integral", "lenient", "loads", "model_name", "name", "obj", "text", "word"]
+
+MAX_COUNT = 1 << 53
+"""Counts above this are no counts (C): JSON numbers are exact only so far."""
+MAX_NAME = 128
+_LENIENT_BYTES = 1 << 20  # no second, slower attempt on anything larger
+
+_WORD = re.compile(r"[A-Za-z0-9_.\-:/ ]{1,64}").fullmatch
+
+
+def count(value: Any) -> int | None:
+    """A count of tokens: a non-negative ``int`` of sane size, else ``None``."""
+    if type(value) is int and 0 <= value <= MAX_COUNT:
+        return value
+    return None
+
+
+def integral(value: Any) -> Any:
+    """A float without a fraction as ``int``: Cohere documents its counts as doubles (D)."""
+    if type(value) is float and 0.0 <= value <= MAX_COUNT and value.is_integer():
+        return int(value)
+    return value
+
+
+def text(value: Any) -> str | None:
+    """A non-empty string, else ``None``."""
+    return value if type(value) is str and value else None
+
+
+def name(value: Any) -> str | None:
+    """A name as sent, when it is printable and of at most 128 characters, else ``None``."""
+    if type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable():
+        return value
+    return None
+
+
+def model_name(value: Any) -> str | None:
+    """A model's name as sent; ``other`` for what no label can hold; ``None`` when absent."""
+    if type(value) is not str or not value:
+        return None
+    return value if len(value) <= MAX_NAME and value.isprintable() else "other"
+
+
+def word(value: Any) -> str | None:
+    """A word of an error taxonomy; ``other`` for anything that could hold free text."""
+    if type(value) is not str or not value:
+        return None
+    return value if _WORD(value) else "other"
+
+
+def obj(value: Any) -> dict[str, Any]:
+    """``value`` if it is a JSON object, else an empty one."""
+    return value if type(value) is dict else {}
+
+
+def _digits(digits: str) -> int:
+    return int(digits) if len(digits) <= 20 else -1
+
+
+def loads(data: bytes | str) -> Any:
+    """JSON as lenient as Python's own: NaN, lone surrogates, bad UTF-8, numbers of any length.
+
+    Returns ``None`` for what is no JSON, too deep or above 1 MiB.
+    """
+    if len(data) > _LENIENT_BYTES:
+        return None
+    try:
+        if isinstance(data, bytes):
+            data = data.decode("utf-8", "replace")
+        return json.loads(data, parse_int=_digits)
+    except (ValueError, RecursionError):
+        return None
+
+
+def lenient(cls: Any, data: bytes) -> Any:
+    """A second attempt at a struct that could not be decoded: fields that fit, one by one."""
+    raw = loads(data)
+    if type(raw) is not dict:
+        return None
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(cls):
+        if field.encode_name in raw:
+            try:
+                fields[field.name] = msgspec.convert(raw[field.encode_name], field.type)
+            except (msgspec.MsgspecError, RecursionError):
+                continue
+    return cls(**fields)
