@@ -161,7 +161,7 @@ def _other(base: str) -> Callable[[int], None]:
 _MAIN = ("otel", "prometheus", "otlp")
 CASES: dict[str, Case] = {
     "sdk_1k": Case("SDK, 1 KB answer", 80, _sdk("1k", PROMPT),
-                   ("otel", "prometheus", "otlp", "both", "beside_otel", "no_mechanism", "every_mechanism")),
+                   ("otel", "prometheus", "otlp", "host_provider", "both", "beside_otel", "no_mechanism", "every_mechanism")),
     "sdk_50k": Case("SDK, 50 KB answer", 60, _sdk("50k", PROMPT), _MAIN),
     "sdk_110k_request": Case("SDK, 110 KB request", 40, _sdk("1k", LONG_PROMPT), ("otel", "no_reasons", "prometheus", "otlp")),
     "sdk_s50": Case("SDK, stream of 50 events", 25, _sdk_stream("s50"), _MAIN),

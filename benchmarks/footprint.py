@@ -57,8 +57,7 @@ def transport(module: str) -> Any:
     httpx = __import__(module)
     body = message(1000)
     headers = {"content-type": "application/json"}
-    client = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, content=body)))
-    return client
+    return httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, content=body)))
 
 
 def figure_import() -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ def otel(_sink: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _lz(sink: str, **settings: Any) -> Iterator[None]:
-    import os
-
     import lz_otel
 
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = sink
@@ -64,6 +63,18 @@ def no_reasons(sink: str) -> contextlib.AbstractContextManager[None]:
 def otlp(sink: str) -> contextlib.AbstractContextManager[None]:
     """lz_otel by OTLP only."""
     return _lz(sink, exporters="otlp")
+
+
+@contextlib.contextmanager
+def host_provider(sink: str) -> Iterator[None]:
+    """lz_otel into a MeterProvider that the application has made."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    provider = MeterProvider([InMemoryMetricReader()])
+    with _lz(sink, exporters="none", meter_provider=provider):
+        yield
+    provider.shutdown()
 
 
 def both(sink: str) -> contextlib.AbstractContextManager[None]:
@@ -94,6 +105,7 @@ VARIANTS: dict[str, Callable[[str], contextlib.AbstractContextManager[None]]] = 
     "prometheus": prometheus,
     "no_reasons": no_reasons,
     "otlp": otlp,
+    "host_provider": host_provider,
     "both": both,
     "beside_otel": beside_otel,
     "every_mechanism": every_mechanism,
@@ -105,6 +117,7 @@ LABELS = {
     "prometheus": "lz-otel, Prometheus",
     "no_reasons": "lz-otel, Prometheus, no miss reasons",
     "otlp": "lz-otel, OTLP",
+    "host_provider": "lz-otel, MeterProvider of the application",
     "both": "lz-otel, Prometheus and OTLP",
     "beside_otel": "lz-otel and the OpenTelemetry instrumentor",
     "every_mechanism": "lz-otel, every mechanism on",

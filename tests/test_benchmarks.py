@@ -1,0 +1,72 @@
+"""The benchmark's own arithmetic: a wrong ratio would be worse than none."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.budgets import BUDGETS
+from benchmarks.cases import CASES
+from benchmarks.results import Measured, page, verdicts
+from benchmarks.server import answers, events, message
+from benchmarks.variants import LABELS, VARIANTS
+from lz_otel import _extract
+
+# Bare and watched calls of three rounds; the second round ran on a machine at half speed.
+ROUNDS = {"bare": [0.001, 0.002, 0.001], "prometheus": [0.0011, 0.0022, 0.0011], "otlp": [0.001, 0.002, 0.0015]}
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    """A slow spell of the machine hits both sides and cancels out."""
+    measured = Measured({"sdk_1k": ROUNDS})
+    assert pytest.approx([1.1, 1.1, 1.1]) == measured.ratios("sdk_1k", "prometheus")
+    assert pytest.approx(1.1) == measured.ratio("sdk_1k", "prometheus")
+    assert pytest.approx(1.0) == measured.ratio("sdk_1k", "otlp")
+    assert pytest.approx(0.0001) == measured.added("sdk_1k", "prometheus")
+    assert (None, None) == (measured.ratio("sdk_1k", "both"), measured.added("sdk_50k", "prometheus"))
+
+
+def test_budgets_are_told_met_missed_or_not_measured() -> None:
+    """A budget over its limit is not met, and one that was not measured is not called met."""
+    rows = {promise: met for promise, _, _, met in verdicts(Measured({"sdk_1k": ROUNDS}), BUDGETS)}
+    assert "**not met**" == rows["SDK, 1 KB answer"]
+    assert "met" == rows["SDK, 1 KB, by OTLP instead"]
+    assert "not measured" == rows["plain httpx2, 1 KB"]
+
+
+def test_budgets_and_cases_fit() -> None:
+    """Every budget on calls is about a case and a variant that are run, and every variant has a name."""
+    full = Measured({name: {key: [1.0, 2.0] for key in ("bare", *case.variants)} for name, case in CASES.items()})
+    missing = {promise for promise, _, shown, _ in verdicts(full, BUDGETS) if not shown}
+    # nothing is added here, so there is no multiple of it; the others are figures, not calls
+    assert {
+        "every mechanism on, against what is added with none",
+        "import lz_otel, beyond its dependencies' import",
+        "instrument()",
+        "memory beyond the dependencies'",
+        "growth of memory over the calls below",
+    } == missing
+    assert list(VARIANTS) == list(LABELS)
+
+
+def test_the_page_says_when_it_is_not_for_judging() -> None:
+    """A quick run is marked, so that its figures are not quoted."""
+    measured = Measured({"sdk_1k": ROUNDS}, {"import": {"import_ms": 12.5}})
+    assert "quick run" in page(measured, BUDGETS, 3, quick=True)
+    text = page(measured, BUDGETS, 3, quick=False)
+    assert "quick run" not in text
+    assert "| lz-otel, Prometheus | 1100 [1100, 1650] | 1.100 [1.100, 1.100] | 100 |  |" in text
+
+
+def test_the_loopback_api_is_what_the_cases_say() -> None:
+    """Answers have the size, and streams the number of events, that the table claims."""
+    assert 1000 == len(message(1000))
+    assert 50_000 == len(message(50_000))
+    assert (50, 2000) == (len(events(50)), len(events(2000)))
+    assert 50 == answers()[b"s50"].count(b"event: ")
+
+
+@pytest.mark.parametrize("path", ["/1k/v1/messages", "/chat/v1/chat/completions"])
+def test_the_calls_are_seen_as_llm_calls(path: str) -> None:
+    """The paths of the benchmark are candidates; the one of other traffic is not."""
+    assert _extract.candidate("POST", path)
+    assert _extract.candidate("POST", "/1k/api/orders") is None
