@@ -1,4 +1,4 @@
-"""What the exporters share: safe label values, faults counted and told once, a late start in forked children."""
+"""What the exporters share: safe label values, the cap on label sets, a late start in forked children."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
+from lz_otel._guard import guard
+from lz_otel._measure.store import OTHER
 from lz_otel.catalogue import BUILD_INFO, INTERNAL_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lz_otel._measure.store import Store
+    from lz_otel.catalogue import Metric
 
-__all__ = ["Faults", "FirstCall", "add_listener", "clean", "logger", "remove_listener"]
+__all__ = ["FirstCall", "add_listener", "clean", "logger", "other", "remove_listener"]
 
 logger = logging.getLogger("lz_otel")
 
@@ -51,26 +54,12 @@ def _replace(store: Store, add: Any = None, remove: Any = None) -> None:
             _listeners_lock.release()
 
 
-class Faults:
-    """Unexpected exceptions of an exporter: counted in ``lz.internal.errors``, and told once."""
-
-    def __init__(self, store: Store, what: str) -> None:
-        self._store = store
-        self._what = what
-        self._told = False
-
-    def note(self, error: BaseException) -> None:
-        """Count one fault; the first one is logged with its traceback at level DEBUG only."""
-        self._store.add([(INTERNAL_ERRORS, ("export",), 1)])
-        if self._told:
-            return
-        self._told = True
-        logger.warning(
-            "%s: %s inside lz_otel; the service is not affected, more of the same is only counted",
-            self._what,
-            type(error).__name__,
-        )
-        logger.debug("%s: traceback of the first fault", self._what, exc_info=error)
+def other(metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """The label set that stands for all that came after the cap, as `Store` chooses it."""
+    return tuple(
+        label if a.values and label in a.values else OTHER
+        for a, label in zip(metric.attributes, labels, strict=True)
+    )
 
 
 class FirstCall:
@@ -80,10 +69,9 @@ class FirstCall:
     leave, or replace themselves, soon.
     """
 
-    def __init__(self, store: Store, action: Callable[[], None], faults: Faults) -> None:
+    def __init__(self, store: Store, action: Callable[[], None]) -> None:
         self._store = store
         self._action = action
-        self._faults = faults
         self._lock = threading.Lock()
         self._done = False
         add_listener(store, self)
@@ -100,7 +88,7 @@ class FirstCall:
         try:
             self._action()
         except Exception as error:  # noqa: BLE001 - runs on the host's thread
-            self._faults.note(error)
+            guard.fault("export", error)
 
     def cancel(self) -> None:
         """Never do it."""

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from lz_otel._export._common import logger
+from lz_otel._guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from lz_otel._export._common import Faults
 
 __all__ = ["MetricsServer"]
 
@@ -38,12 +37,10 @@ class _Server(ThreadingMixIn, TCPServer):
         self,
         address: tuple[str, int],
         expose: Callable[[str, list[str]], tuple[bytes, str]],
-        faults: Faults,
     ) -> None:
         infos = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = infos[0][0]
         self.expose = expose
-        self.faults = faults
         super().__init__(infos[0][4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -71,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
             names = parse_qs(url.query).get("name[]", [])
             output, content_type = self.server.expose(self.headers.get("Accept", ""), names)
         except Exception as error:  # noqa: BLE001 - told once, and the scrape fails visibly
-            self.server.faults.note(error)
+            guard.fault("export", error)
             self.send_error(500)
             return
         self.send_response(200)
@@ -95,7 +92,6 @@ class MetricsServer:
         host: address or name to bind.
         port: port, 0 for any free one.
         expose: called with the ``Accept`` header and the ``name[]`` parameters, gives body and content type.
-        faults: where unexpected exceptions go.
         quiet: whether a taken port is normal (another worker of the service has it) and tried again every few seconds.
     """
 
@@ -104,13 +100,11 @@ class MetricsServer:
         host: str,
         port: int,
         expose: Callable[[str, list[str]], tuple[bytes, str]],
-        faults: Faults,
         quiet: bool = False,
     ) -> None:
         self._host = host
         self._port = port
         self._expose = expose
-        self._faults = faults
         self._quiet = quiet
         self._lock = threading.Lock()
         self._server: _Server | None = None
@@ -148,7 +142,7 @@ class MetricsServer:
 
     def _bind(self) -> bool:
         try:
-            self._server = _Server((self._host, self._port), self._expose, self._faults)
+            self._server = _Server((self._host, self._port), self._expose)
         except OSError as error:
             if not self._quiet:
                 logger.warning(
@@ -175,7 +169,7 @@ class MetricsServer:
                     return
         except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
             if not stopped.is_set():
-                self._faults.note(error)
+                guard.fault("export", error)
 
     def stop(self, timeout: float) -> None:
         """Release the port; waits for the thread for at most ``timeout`` seconds."""

@@ -29,8 +29,9 @@ from opentelemetry.sdk.resources import Resource, ServiceInstanceIdResourceDetec
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from lz_otel._export import _outage
-from lz_otel._export._common import Faults, FirstCall, logger
+from lz_otel._export._common import FirstCall, logger
 from lz_otel._export._convert import metrics_data
+from lz_otel._guard import guard
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ class PushExporter:
         self._timeout = min(timeout_s, max(interval_s, SHORTEST))
         self._version = version
         self._make = exporter or self.make_exporter
-        self._faults = Faults(store, self.target)
         self._instance_suffix = ""
         self._exit_hook = False
         self._ready = False
@@ -149,7 +149,7 @@ class PushExporter:
             try:
                 pushing.shutdown(timeout_millis=100)  # ends a wait between two tries
             except Exception as error:  # noqa: BLE001 - the host is on its way out
-                self._faults.note(error)
+                guard.fault("export", error)
         if thread and thread is not threading.current_thread():
             thread.join(timeout)
         self._reset()
@@ -161,7 +161,7 @@ class PushExporter:
         self._instance_suffix = f"-{os.getpid()}"
         _outage.after_fork_in_child()
         self._reset()
-        self._first_call = FirstCall(self._store, self._spawn, self._faults)
+        self._first_call = FirstCall(self._store, self._spawn)
 
     def _run(self) -> None:
         stop, exporter, outage = self._stop, self._exporter, self._outage
@@ -176,7 +176,7 @@ class PushExporter:
             limit = min(self._flush_within, DOWN_LIMIT) if outage.on else self._flush_within
             self._push(self._make(limit), outage, limit, stop)
         except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
-            self._faults.note(error)
+            guard.fault("export", error)
         finally:
             _outage.loud_thread()
 
@@ -197,7 +197,7 @@ class PushExporter:
             with suppress_instrumentation():
                 result = exporter.export(data, timeout_millis=limit * 1000)
         except Exception as error:  # noqa: BLE001 - the next push may do better
-            self._faults.note(error)
+            guard.fault("export", error)
             return
         finally:
             self._pushing = None

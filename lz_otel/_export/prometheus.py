@@ -19,7 +19,7 @@ from prometheus_client.core import Sample
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.utils import floatToGoString
 
-from lz_otel._export._common import Faults, FirstCall, clean, logger
+from lz_otel._export._common import FirstCall, clean, logger
 from lz_otel._export._server import MetricsServer
 from lz_otel.catalogue import COUNTER, HISTOGRAM
 
@@ -180,8 +180,7 @@ class PrometheusExporter:
         self.collector = StoreCollector(store)
         self._store = store
         self._registry = REGISTRY if registry is None else registry
-        self._faults = Faults(store, "Prometheus exporter")
-        self._server = MetricsServer(host, port, self.expose, self._faults) if serve else None
+        self._server = MetricsServer(host, port, self.expose) if serve else None
         self._registered = False
         self._alone = False  # the registry would not have us: our port shows our series only
         self._broken_told = False
@@ -232,7 +231,7 @@ class PrometheusExporter:
             self._first_call.cancel()
             self._first_call = None
         if self._server and self._server.after_fork_in_child():
-            self._first_call = FirstCall(self._store, self._server.start_in_thread, self._faults)
+            self._first_call = FirstCall(self._store, self._server.start_in_thread)
 
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
         """The body and content type of an answer: everything in the registry, ours included.

@@ -1,0 +1,245 @@
+"""The MeterProvider of the application: its readers get the same series, through the OpenTelemetry API.
+
+Counters, up-down counters and gauges are observable instruments: they cost nothing until a reader
+collects. Histograms have no observable form, so each sample is recorded when it is measured, with the
+bounds of the catalogue as advice (views of the application may change them, on purpose).
+
+Prepared samples (the gaps between the chunks of a stream come as counts per bucket) are recorded when
+the next reader collects, and not on the path of a call. Each sample is recorded at a value inside its
+bucket, all at the same relative place, chosen so that their sum is the true one. At most
+`DRAIN_LIMIT` samples go in one collection; the rest follows in the next ones.
+
+The provider is used, never replaced, and shut down by nobody but its owner. After a fork the SDK keeps
+the parent's histograms in the child (case 17): call ``instrument()`` after the fork. Its own limit of
+2,000 attribute sets per instrument applies on top of ``LZ_OTEL_MAX_SERIES``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from opentelemetry.metrics import Observation, get_meter_provider
+
+from lz_otel._export._common import add_listener, clean, logger, other, remove_listener
+from lz_otel._guard import guard
+from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
+
+    from lz_otel._measure.store import Store
+    from lz_otel.catalogue import Metric
+
+__all__ = ["DRAIN_LIMIT", "ProviderExporter", "values_within"]
+
+DRAIN_LIMIT = 10_000  # samples
+SNAPSHOT_AGE = 1.0  # seconds that the instruments of one collection may share a snapshot
+
+
+def values_within(bounds: Sequence[float], counts: Sequence[int], total: float) -> list[float]:
+    """One value per bucket, so that the samples of all buckets add up to ``total``.
+
+    Args:
+        bounds: upper bounds, ascending; the first bucket begins at 0, or at its bound if that is not above 0.
+        counts: samples per bucket, one more than the bounds.
+        total: their sum, which the buckets must allow; else the nearest that they do.
+    """
+    lows = [min(0.0, bounds[0]), *bounds]
+    highs = [*bounds, max(2 * abs(bounds[-1]), total)]
+    low = sum(n * v for n, v in zip(counts, lows, strict=True))
+    high = sum(n * v for n, v in zip(counts, highs, strict=True))
+    share = (total - low) / (high - low) if high > low else 1.0
+    share = min(1.0, max(1e-9, share))  # the lower bound belongs to the bucket below
+    return [max(lo + share * (hi - lo), lo + (hi - lo) * 1e-9) for lo, hi in zip(lows, highs, strict=True)]
+
+
+class _Instruments:
+    """The instruments in one provider. They cannot be removed, so they outlive the exporter they serve."""
+
+    def __init__(self, provider: MeterProvider, version: str) -> None:
+        self.source: ProviderExporter | None = None
+        self._meter: Meter = provider.get_meter("lz_otel", version)
+        self._made: dict[tuple[str, str], Any] = {}
+
+    def add(self, metric: Metric) -> Any:
+        key = (metric.name, metric.kind)
+        if key not in self._made:
+            self._made[key] = self._make(metric)
+        return self._made[key]
+
+    def _make(self, metric: Metric) -> Any:
+        meter, name, unit, doc = self._meter, metric.name, metric.unit, metric.doc
+        if metric.kind == HISTOGRAM:
+            return meter.create_histogram(name, unit, doc, explicit_bucket_boundaries_advisory=metric.buckets)
+        callbacks = [self._callback(metric)]
+        if metric.kind == COUNTER:
+            return meter.create_observable_counter(name, callbacks, unit, doc)
+        if metric.kind == GAUGE:
+            return meter.create_observable_gauge(name, callbacks, unit, doc)
+        return meter.create_observable_up_down_counter(name, callbacks, unit, doc)
+
+    def _callback(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
+        def observe(_: CallbackOptions) -> Iterable[Observation]:
+            source = self.source
+            return [] if source is None else source.observe(metric)
+
+        return observe
+
+
+_known: WeakKeyDictionary[Any, _Instruments] = WeakKeyDictionary()
+
+
+class ProviderExporter:
+    """Hands the store to a MeterProvider.
+
+    Args:
+        store: the numbers.
+        meter_provider: the application's provider; the global one if not given.
+        version: version of the library, reported with the scope ``lz_otel``.
+    """
+
+    def __init__(self, store: Store, meter_provider: MeterProvider | None = None, version: str = "") -> None:
+        self._store = store
+        self._provider = get_meter_provider() if meter_provider is None else meter_provider
+        self._version = version
+        self._instruments: _Instruments | None = None
+        self._histograms: dict[int, Any] = {}
+        self._names = {id(m): tuple(a.name for a in m.attributes) for m in store.metrics}
+        self._attributes: dict[int, dict[tuple[str, ...], dict[str, str]]] = {id(m): {} for m in store.metrics}
+        self._recorded = False
+        self._renew()
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+        self._pending_lock = threading.Lock()
+        self._pending: dict[tuple[int, tuple[str, ...]], tuple[Metric, list[int], float]] = {}
+        self._points: dict[int, Any] = {}
+        self._served: set[int] = set()
+        self._taken_at = float("-inf")
+
+    def start(self) -> None:
+        """Make the instruments and record from now on."""
+        if self._instruments is not None:
+            return
+        try:
+            instruments = _known[self._provider]
+        except (KeyError, TypeError):
+            instruments = _Instruments(self._provider, self._version)
+            with contextlib.suppress(TypeError):  # one that cannot be referred to weakly: made again next time
+                _known[self._provider] = instruments
+        for metric in self._store.metrics:
+            instrument = instruments.add(metric)
+            if metric.kind == HISTOGRAM:
+                self._histograms[id(metric)] = instrument
+        instruments.source = self
+        self._instruments = instruments
+        add_listener(self._store, self.measured)
+
+    def stop(self, timeout: float = 1.0) -> None:
+        """Record no more, and observe nothing. What was recorded stays with the provider."""
+        remove_listener(self._store, self.measured)
+        instruments, self._instruments = self._instruments, None
+        if instruments is None:
+            return
+        try:
+            self._drain()
+        except Exception as error:  # noqa: BLE001 - a provider that is already shut down
+            guard.fault("export", error)
+        if instruments.source is self:
+            instruments.source = None
+
+    def after_fork_in_child(self) -> None:
+        """Start from zero where that is ours to decide, and say once where it is not."""
+        self._renew()
+        if self._instruments is not None and self._recorded:
+            self._recorded = False
+            logger.warning(
+                "A forked process goes on with the MeterProvider of its parent, which keeps the parent's histograms: "
+                "they are counted twice. Call lz_otel.instrument() after the fork instead"
+            )
+
+    def measured(self, measurements: Sequence[Any]) -> None:
+        """Store listener: record the histograms' samples of a batch."""
+        try:
+            for metric, labels, value in measurements:
+                histogram = self._histograms.get(id(metric))
+                if histogram is None:
+                    continue
+                if type(value) is tuple:
+                    self._put_off(metric, labels, value)
+                else:
+                    self._recorded = True
+                    histogram.record(value, self._attributes_of(metric, labels))
+        except Exception as error:  # noqa: BLE001 - runs on the host's thread
+            guard.fault("export", error)
+
+    def _attributes_of(self, metric: Metric, labels: tuple[str, ...]) -> dict[str, str]:
+        known = self._attributes[id(metric)]
+        attributes = known.get(labels)
+        if attributes is None:
+            if len(known) >= self._store.max_series:
+                labels = other(metric, labels)
+            attributes = dict(zip(self._names[id(metric)], map(clean, labels), strict=True))
+            known[labels] = attributes
+        return attributes
+
+    def _put_off(self, metric: Metric, labels: tuple[str, ...], value: Any) -> None:
+        counts, total, _ = value
+        with self._pending_lock:
+            key = (id(metric), labels)
+            entry = self._pending.get(key)
+            if entry is None and len(self._pending) >= self._store.max_series:
+                key = (id(metric), other(metric, labels))
+                entry = self._pending.get(key)
+            if entry is None:
+                self._pending[key] = (metric, list(counts), total)
+            else:
+                added = [a + b for a, b in zip(entry[1], counts, strict=True)]
+                self._pending[key] = (metric, added, entry[2] + total)
+
+    def _drain(self) -> None:
+        with self._pending_lock:
+            pending, self._pending = self._pending, {}
+        left = DRAIN_LIMIT
+        for (ident, labels), (metric, counts, total) in pending.items():
+            values = values_within(metric.buckets, counts, total)
+            histogram, attributes = self._histograms[ident], self._attributes_of(metric, labels)
+            rest = list(counts)
+            for i, value in enumerate(values):
+                n = min(counts[i], left)
+                for _ in range(n):
+                    histogram.record(value, attributes)
+                self._recorded = self._recorded or n > 0
+                left -= n
+                rest[i] -= n
+            if any(rest):
+                self._put_off(metric, labels, (rest, sum(n * v for n, v in zip(rest, values, strict=True)), 0))
+
+    def observe(self, metric: Metric) -> Iterator[Observation]:
+        """The points of one metric; all instruments of a collection see the same snapshot."""
+        ident = id(metric)
+        with self._lock:
+            now = time.monotonic()
+            if ident in self._served or now - self._taken_at > SNAPSHOT_AGE:
+                # An instrument that asks again: a new collection has begun.
+                self._points = {id(s.metric): s for s in self._store.snapshot() if s.metric.kind != HISTOGRAM}
+                self._served.clear()
+                self._taken_at = now
+                drain = True
+            else:
+                drain = False
+            self._served.add(ident)
+            series = self._points.get(ident)
+        if drain:
+            self._drain()
+        if series is None:
+            return
+        names = self._names[ident]
+        for labels, value in series.points:
+            yield Observation(value, dict(zip(names, map(clean, labels), strict=True)))
