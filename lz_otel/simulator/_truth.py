@@ -1,0 +1,187 @@
+"""The truth log: what the simulator really did, one record per request.
+
+It exists to check an observer against. Nothing in lz_otel reads it to find its numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Mechanism", "Record", "Truth"]
+
+
+class Mechanism(msgspec.Struct, omit_defaults=True):
+    """What one mechanism really did to one request.
+
+    Attributes:
+        verdict: ``hit``, ``miss``, ``fallback`` or ``bypass``.
+        reason: why, from the closed lists of the contract.
+        visible: False when the answer does not tell the client.
+        facts: figures the wire carried, or details of the decision.
+    """
+
+    verdict: str
+    reason: str | None = None
+    visible: bool = True
+    facts: dict[str, Any] = {}
+
+
+class Record(msgspec.Struct, omit_defaults=True):
+    """One request, as the provider saw it. Token counts are those that were really sent.
+
+    Attributes:
+        ordinal: number of the request, from 1, in order of arrival.
+        call, route: echo of the request headers ``x-sim-call`` and ``x-sim-route``.
+        attempt: ``x-stainless-retry-count``.
+        at: seconds since the start by the simulator's clock.
+        api: ``messages``, ``count_tokens``, ``chat``, ``responses``, ``embeddings``, ``other``.
+        ending: ``complete``, ``error`` (HTTP error), ``stream_error``, ``no_stop``, ``drop``,
+            ``disconnect``, ``stall``, ``malformed`` or ``client_closed``.
+        usage_sent: ``full``, ``start`` (a stream that broke after its first event) or ``none``.
+        input_tokens: whole prompt that was billed, cached parts included.
+        would_output_tokens: length of the answer, whatever was billed for it.
+        path: ``fast`` when a mechanism other than prompt cache and pruning served it.
+        waited_ms: waiting time that the simulator planned.
+        engine_ms: what the fast engine said about itself.
+    """
+
+    ordinal: int
+    call: str = ""
+    route: str = ""
+    attempt: int = 0
+    at: float = 0.0
+    api: str = "other"
+    model: str = ""
+    stream: bool = False
+    status: int = 0
+    ending: str = ""
+    fault: str = ""
+    error_type: str = ""
+    error_code: str = ""
+    usage_sent: str = "none"
+    input_tokens: int = 0
+    uncached_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    would_output_tokens: int = 0
+    counted_tokens: int = 0
+    stop_reason: str = ""
+    path: str = "full"
+    served_by: str = ""
+    waited_ms: float = 0.0
+    engine_ms: float | None = None
+    cold: bool = False
+    mechanisms: dict[str, Mechanism] = {}
+    malformed: list[str] = []
+    ghosts: int = 0
+    similar: bool = False
+    bytes_sent: int = 0
+
+
+_TOKENS = (
+    "input_tokens",
+    "uncached_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
+
+
+class Truth:
+    """All records of a run, with running totals.
+
+    Args:
+        limit: records kept in memory; the totals go on counting beyond it.
+        path: file that gets one JSON line per record, besides.
+    """
+
+    def __init__(self, limit: int = 500_000, path: Path | None = None) -> None:
+        self._lines: deque[bytes] = deque(maxlen=limit)
+        self._encoder = msgspec.json.Encoder()
+        self._file: IO[bytes] | None = path.open("ab") if path else None
+        self._ordinal = 0
+        self._active = 0
+        self._totals: Counter[str] = Counter()
+        self._groups: dict[str, Counter[str]] = {}
+
+    @property
+    def active(self) -> int:
+        """Requests begun and not yet finished."""
+        return self._active
+
+    def begin(self) -> Record:
+        """A new record for a request that has just arrived."""
+        self._ordinal += 1
+        self._active += 1
+        return Record(self._ordinal)
+
+    def finish(self, record: Record) -> None:
+        """The request is over: keep the record, add it to the totals."""
+        self._active -= 1
+        line = self._encoder.encode(record)
+        self._lines.append(line)
+        if self._file is not None:
+            self._file.write(line + b"\n")
+        totals = self._totals
+        totals["requests"] += 1
+        totals["bytes_sent"] += record.bytes_sent
+        if record.usage_sent == "full":
+            for name in _TOKENS:
+                totals[name] += getattr(record, name)
+        self._count("status", str(record.status))
+        self._count("ending", record.ending)
+        self._count("api", record.api)
+        self._count("path", record.path)
+        if record.fault:
+            self._count("fault", record.fault)
+        for name, mechanism in record.mechanisms.items():
+            self._count("verdicts", f"{name}.{mechanism.verdict}")
+            if mechanism.reason:
+                self._count("reasons", f"{name}.{mechanism.reason}")
+        for signal in record.malformed:
+            self._count("malformed", signal)
+
+    def _count(self, group: str, key: str) -> None:
+        self._groups.setdefault(group, Counter())[key] += 1
+
+    def lines(self, after: int = 0) -> bytes:
+        """The kept records as JSON lines, without the first ``after``."""
+        lines = list(self._lines)[after:]
+        return b"".join(line + b"\n" for line in lines)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The kept records as dicts, by ordinal."""
+        decode = msgspec.json.decode
+        found: list[dict[str, Any]] = [decode(line) for line in list(self._lines)]
+        return sorted(found, key=lambda r: r["ordinal"])
+
+    def summary(self) -> dict[str, Any]:
+        """Totals of the run."""
+        out: dict[str, Any] = {"begun": self._ordinal, "active": self._active, **self._totals}
+        for group, counts in self._groups.items():
+            out[group] = dict(sorted(counts.items()))
+        return out
+
+    def reset(self) -> None:
+        """Forget everything. Requests in progress are counted when they end."""
+        self._lines.clear()
+        self._totals.clear()
+        self._groups.clear()
+        self._ordinal = 0
+
+    def close(self) -> None:
+        """Flush and close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
