@@ -1,0 +1,181 @@
+"""Mechanism ``pruning`` (article 001): input tokens cut in front of the model.
+
+How it is asked for is **A** (stated in article 001 only); the fields that report what was cut
+are **C**, since the article names the numbers and no fields (`signals`, ``LZ_OTEL_SIGNALS``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lz_otel import catalogue as c
+from lz_otel._judge.base import Mechanism, is_claude, ok
+from lz_otel._judge.fields import fields, header_number, number, system_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lz_otel._extract.request import Fields
+    from lz_otel._judge.result import Result
+    from lz_otel.model import Exchange, Facts
+
+__all__ = ["NAME", "Asked", "Pruning", "tag_of"]
+
+NAME = "pruning"
+_FIRST_LINE = 512
+_TAG = re.compile(r"<layer-zero((?:\s+[a-z_]{1,32}\s*=\s*(?:\"[^\"<>]{0,64}\"|'[^'<>]{0,64}'))*)\s*/?>")
+_ATTRIBUTE = re.compile(r"([a-z_]{1,32})\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+
+
+class Asked(NamedTuple):
+    """How pruning was asked for: ``enabled`` (``False``: opted out) and the ratio, 0 to 1."""
+
+    enabled: bool
+    ratio: float | None
+    malformed: bool = False
+
+
+def tag_of(system: str | None) -> Asked | None:
+    """The tag on the first line of a system prompt, alone on it; ``None`` when there is none.
+
+    A tag elsewhere has no effect (001 3.2); `conditions` names it as a cause.
+    """
+    if not system or not system.startswith("<layer-zero"):
+        return None
+    line = system[:_FIRST_LINE].split("\n", 1)[0].strip()
+    found = _TAG.fullmatch(line)
+    if found is None:
+        return None
+    attributes = {name: a or b for name, a, b in _ATTRIBUTE.findall(found[1])}
+    return _asked(attributes.get("enabled", ""), attributes.get("prune_ratio"))
+
+
+def _asked(enabled: str, ratio: str | None) -> Asked | None:
+    enabled = enabled.strip().lower()
+    if enabled in ("false", "disabled"):
+        return Asked(False, None)
+    if enabled not in ("true", "enabled", "1"):
+        return None
+    if ratio is None:
+        return Asked(True, None)
+    try:
+        value = float(ratio)
+    except ValueError:
+        value = -1.0
+    return Asked(True, value) if 0.0 <= value <= 1.0 else Asked(True, None, malformed=True)
+
+
+class Pruning(Mechanism):
+    """Hit: asked for (or reported unasked) and at least one input token was cut.
+
+    Fallback: ``rejected`` (400 with an ``error.code``), ``no_report`` (nothing says what was cut),
+    ``nothing_pruned``. Bypass: the tag or header says disabled.
+
+    What it cannot know: what was cut, and whether the answer suffered; the application reports
+    quality (`lz_otel.record_quality`), per A/B group. When neither usage nor header
+    states the cut tokens, they are known only if the application had counted the same content.
+
+    Memory: the counts of the last 1,024 token countings.
+    """
+
+    NAME = NAME
+
+    def __init__(self, *args: Any, environ: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        environ = os.environ if environ is None else environ
+        name = self.signals.name
+        asked = _asked(environ.get(name(NAME, "asked_env"), ""), environ.get(name(NAME, "ratio_env")))
+        self._environment = asked if asked is not None and asked.enabled else None
+        self._header = name(NAME, "asked_header")
+        self._field, self._field_header = name(NAME, "pruned_tokens"), name(NAME, "pruned_tokens_header")
+        self._ms, self._ms_header = name(NAME, "context_ms"), name(NAME, "context_ms_header")
+
+    def judge(self, exchange: Exchange) -> Result | None:
+        """See the class. ``saved_usd``: the cut tokens at the price of uncached input."""
+        facts = exchange.facts
+        if not facts.inference or not facts.llm_call or self._replayed(exchange):
+            return None
+        top = fields(exchange.facts)
+        system = system_text(top) if top is not None else None
+        asked = self._asked(exchange, system)
+        rows: list[tuple[Any, tuple[str, ...], float]] = []
+        if asked is not None and asked.ratio is not None:
+            rows.append((c.REQUESTED_RATIO, (), asked.ratio))
+        if not ok(exchange):
+            rejected = asked is not None and asked.enabled and exchange.status == 400 and facts.error_code is not None
+            return self._result("fallback" if rejected else None, "rejected" if rejected else None, tuple(rows))
+        self._context(exchange, system, rows)
+        pruned, original = self._pruned(exchange, top)
+        if pruned is None:
+            if asked is None:
+                return self._result(None, rows=tuple(rows))
+            if not asked.enabled:
+                return self._result("bypass", rows=tuple(rows))
+            # A stream that was left early states its usage never: nothing can be told.
+            told = facts.usage_seen or exchange.ending == "ok"
+            return self._result("fallback" if told else None, "no_report" if told else None, tuple(rows))
+        if asked is None and pruned == 0:
+            return self._result(None, rows=tuple(rows))
+        if original is not None:
+            rows.append((c.PRUNED_TOKENS, (), float(pruned)))
+            rows.append((c.ORIGINAL_TOKENS, (), float(original)))
+        if pruned == 0:
+            bypass = asked is not None and not asked.enabled
+            return self._result("bypass" if bypass else "fallback", None if bypass else "nothing_pruned", tuple(rows))
+        return self._result("hit", None, tuple(rows), self._saved(exchange, pruned))
+
+    def _asked(self, exchange: Exchange, system: str | None) -> Asked | None:
+        malformed = exchange.facts.malformed
+        header = exchange.request.headers.get(self._header)
+        if header is not None:
+            first, *rest = header.split(";")
+            ratio = next((r.split("=", 1)[1].strip() for r in rest if r.strip().startswith("prune_ratio=")), None)
+            asked = _asked(first, ratio)
+            if asked is None or asked.malformed:
+                malformed.append("header")
+            if asked is not None:
+                return asked
+        asked = tag_of(system)
+        if asked is not None:
+            if asked.malformed:
+                malformed.append("layer_zero")
+            return asked
+        return self._environment if self._environment is not None and is_claude(exchange.facts) else None
+
+    def _pruned(self, exchange: Exchange, top: Fields | None) -> tuple[int | None, int | None]:
+        """Tokens cut and tokens before, by the first source that tells: usage, header, own count."""
+        facts = exchange.facts
+        billed = facts.input_tokens
+        stated = self._usage(facts, self._field)
+        if stated is None:
+            stated = header_number(exchange.response_headers, self._field_header, facts.malformed)
+        if stated is not None:
+            return int(stated), None if billed is None else billed + int(stated)
+        if billed is None or top is None or self.counted is None:
+            return None, None
+        counted = self.counted.of(top)
+        return (None, None) if counted is None else (max(0, counted - billed), max(counted, billed))
+
+    def _usage(self, facts: Facts, field: str) -> float | None:
+        if not facts.layer_zero or facts.layer_zero.get(field) is None:
+            return None
+        value = number(facts.layer_zero[field])
+        if value is None or value < 0:
+            facts.malformed.append("layer_zero")
+            return None
+        return value
+
+    def _context(self, exchange: Exchange, system: str | None, rows: list[tuple[Any, tuple[str, ...], float]]) -> None:
+        ms = self._usage(exchange.facts, self._ms)
+        if ms is None:
+            ms = header_number(exchange.response_headers, self._ms_header, exchange.facts.malformed)
+        # It is only measured for a <context>; a constant 0 tells that no tag is in use (001 5.3).
+        if ms is not None and (ms == 0 or (system is not None and "<context>" in system)):
+            rows.append((c.CONTEXT_PRESERVATION, (), ms / 1000))
+
+    def _saved(self, exchange: Exchange, pruned: int) -> float | None:
+        if self.prices is None:
+            return None
+        return self.prices.input_price(exchange.facts, self.now(), pruned, exchange.request)

@@ -1,0 +1,63 @@
+"""Mechanism ``response_cache`` (**D**): a gateway answered from its own store, no model ran."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel import catalogue as c
+from lz_otel._judge.base import Mechanism, ok
+from lz_otel._judge.gateways import detour, read
+from lz_otel._memory import BoundedSet
+
+if TYPE_CHECKING:
+    from lz_otel._judge.result import Result
+    from lz_otel.model import Exchange
+
+__all__ = ["NAME", "ResponseCache"]
+
+NAME = "response_cache"
+MAX_HOSTS = 256
+
+
+class ResponseCache(Mechanism):
+    """Hit, miss and bypass as the gateway's header says them; fallback where it fell back or retried.
+
+    What it cannot know: a miss that the gateway does not state (LiteLLM states hits only), and
+    whether ``X-Cache: MISS`` was a miss or a pass: it is a miss only for hosts that have hit before.
+    Fallbacks and retries inside gateways that state neither stay unseen.
+
+    Memory: the names of the last 256 hosts whose ``X-Cache`` has hit.
+    """
+
+    NAME = NAME
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._hosts: BoundedSet[str] = BoundedSet(MAX_HOSTS)
+
+    def judge(self, exchange: Exchange) -> Result | None:
+        """See the class. ``saved_usd``: what the stored answer's usage would have cost."""
+        facts = exchange.facts
+        if not facts.llm_call:
+            return None
+        reading = read(exchange.response_headers, self.signals.response_cache_header) if ok(exchange) else None
+        decision = reading.decision if reading is not None else None
+        if reading is not None and reading.x_cache:
+            if decision == "hit":
+                self._hosts.add(exchange.request.host)
+            elif exchange.request.host not in self._hosts:
+                decision = None
+        if decision == "hit":
+            # The detours in a stored answer's headers are those of the call that was stored.
+            return self._result("hit", saved=self._saved(exchange))
+        detours = detour(exchange.response_headers, facts.malformed)
+        if not detours:
+            return self._result(decision)
+        more = tuple((c.FAST_PATH_FALLBACKS, (NAME, reason), 1.0) for reason in detours[1:])
+        return self._result("fallback", detours[0], more)
+
+    def _saved(self, exchange: Exchange) -> float | None:
+        if self.prices is None:
+            return None
+        price = self.prices.response_cache_price(exchange.facts, self.now(), exchange.request)
+        return None if price is None else price.saved_usd

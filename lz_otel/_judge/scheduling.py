@@ -1,0 +1,188 @@
+"""Mechanism ``scheduling`` (article 004): a scheduler in front of the model that shares work between calls.
+
+How it is asked for is **A** (stated in article 004 only); the header that says which layer served
+is **C** (`signals`). Sharing between similar requests may leak between them, so two things are
+watched besides: calls that resemble a recent one, and answers that name something of another request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lz_otel import catalogue as c
+from lz_otel._judge.base import Mechanism, ok
+from lz_otel._judge.entities import entities
+from lz_otel._judge.fields import MAX_TEXT, fields, prompt_text
+from lz_otel._judge.simhash import differing_bits, simhash
+from lz_otel._judge.sinks import TextSink, text_sink
+from lz_otel._memory import BoundedMap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lz_otel._judge.result import Result
+    from lz_otel.model import Exchange, Facts, Request
+
+__all__ = ["NAME", "Budget", "Scheduling"]
+
+NAME = "scheduling"
+SIMILARITY = 0.92  # (A)
+RECENT = 100  # prompts (A)
+MAX_ENTITIES = 10_000
+_BLOCKS = ("anchor_blocks", "drift_blocks", "transient_blocks")
+_BITS = differing_bits(SIMILARITY)
+
+
+class Budget:
+    """Time that may be spent on looking at texts: a share of wall time, saved up to a limit.
+
+    Args:
+        share: of one core, on the average.
+        limit: seconds saved up, and there at the start: that long a burst is looked at in full.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, share: float = 0.05, limit: float = 2.0, clock: Callable[[], float] = monotonic) -> None:
+        self._share, self._limit, self._clock = share, limit, clock
+        self._saved, self._at = limit, clock()
+
+    def left(self) -> bool:
+        """Whether there is time for one more."""
+        now = self._clock()
+        self._saved = min(self._limit, self._saved + (now - self._at) * self._share)
+        self._at = now
+        return self._saved > 0
+
+    def spend(self, seconds: float) -> None:
+        """Take off what one look has cost."""
+        self._saved -= seconds
+
+
+class Scheduling(Mechanism):
+    """Hit: ``x-anthropic-layer-served: zero``. Fallback: asked for, and ``served_standard`` or, without
+    that header, ``not_served``. Miss: the header says ``standard`` and nobody asked. Bypass: hint ``legacy``.
+
+    Similarity is the cosine of word counts, estimated from 128-bit digests (standard error
+    about 0.03 at 0.92); entities are e-mail addresses, phone, order and account numbers, UUIDs, IBANs
+    in the first 64 Ki characters. Both take at most 5 % of one core (`Budget`): at a rate
+    above that, the counts are those of a sample, a lower bound.
+
+    What it cannot know: whether two prompts shared work; names, addresses and other entities without a
+    pattern; requests of other processes, and those still running. Where a prompt is longer than is looked at, its
+    answer is not searched for entities.
+
+    Memory: 100 digests of prompts, 10,000 of entities.
+    """
+
+    NAME = NAME
+    BEGINS = True
+
+    def __init__(self, *args: Any, budget: Budget | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        name = self.signals.name
+        self._hint, self._served = name(NAME, "hint"), name(NAME, "served")
+        self._policy = name(NAME, "cache_policy")
+        self._budget = Budget() if budget is None else budget
+        self._recent: deque[int] = deque(maxlen=RECENT)
+        self._similar_at: deque[float] = deque(maxlen=64)
+        # Digest of an entity -> number of the request that named it last.
+        self._entities: BoundedMap[int, int] = BoundedMap(MAX_ENTITIES)
+
+    def begin(self, request: Request, facts: Facts) -> None:
+        """The answer's text is searched for entities."""
+        if facts.inference and self._concerns(request):
+            text_sink(facts).want_text(MAX_TEXT)
+
+    def _concerns(self, request: Request) -> bool:
+        return self._hint in request.headers or self._policy in request.headers
+
+    def trace_id(self, exchange: Exchange) -> str | None:
+        """The vendor's trace id, for spans and log lines; never a label."""
+        value = exchange.response_headers.get(self.signals.name(NAME, "trace_id"), "").strip()
+        return value[:128] or None
+
+    def judge(self, exchange: Exchange) -> Result | None:
+        """See the class. ``saved_usd``: 28 %, 62.5 % or 68 % of the price (A)."""
+        facts, request = exchange.facts, exchange.request
+        if not facts.inference or not facts.llm_call:
+            return None
+        hint = request.headers.get(self._hint, "").split(";", 1)[0].strip().lower()
+        served = exchange.response_headers.get(self._served, "").strip().lower()
+        rows: list[tuple[Any, tuple[str, ...], float]] = []
+        if not self._policy_is_good(request):
+            facts.malformed.append("header")
+        replayed = self._replayed(exchange)
+        if hint != "legacy" and (self._concerns(request) or served) and self._budget.left():
+            started = perf_counter()
+            self._look(exchange, rows, with_answer=not replayed)
+            self._budget.spend(perf_counter() - started)
+        if not ok(exchange) or replayed:
+            return self._result(None, rows=tuple(rows))
+        if served == "zero":
+            return self._result("hit", None, tuple(rows), self._saved(exchange))
+        if hint == "legacy":
+            return self._result("bypass", rows=tuple(rows))
+        if hint == "zero-latency":
+            reason = "served_standard" if served == "standard" else "not_served"
+            return self._result("fallback", reason, tuple(rows))
+        return self._result("miss" if served == "standard" else None, rows=tuple(rows))
+
+    def _policy_is_good(self, request: Request) -> bool:
+        text = request.headers.get(self._policy)
+        if text is None:
+            return True
+        try:
+            policy = msgspec.json.decode(text)
+        except (msgspec.MsgspecError, RecursionError):
+            return False
+        return isinstance(policy, dict) and all(
+            isinstance(policy.get(key, []), list) and all(isinstance(b, str) for b in policy.get(key, []))
+            for key in _BLOCKS
+        )
+
+    def _look(self, exchange: Exchange, rows: list[tuple[Any, tuple[str, ...], float]], *, with_answer: bool) -> None:
+        """Compare the prompt with recent ones, and the answer's entities with those of other requests."""
+        facts = exchange.facts
+        top = fields(facts)
+        if top is None:
+            return
+        text, cut = prompt_text(top)
+        mark = simhash(text)
+        if mark:
+            if any((mark ^ other).bit_count() <= _BITS for other in tuple(self._recent)):
+                rows.append((c.SIMILAR_CALLS, (), 1.0))
+                self._similar_at.append(exchange.last_byte_at)
+            self._recent.append(mark)
+        own = {e.digest for e in entities(text)}
+        sink = facts.text_sink
+        if with_answer and not cut and isinstance(sink, TextSink) and len(self._entities):
+            ghosts = self._ghosts(sink.text(), own, exchange.request.body or b"")
+            if ghosts:
+                rows.append((c.GHOST_ENTITIES, (), float(ghosts)))
+        for digest in own:
+            self._entities.put(digest, 1)
+
+    def _ghosts(self, answer: str, own: set[int], body: bytes) -> int:
+        """Entities that another request named and this one did not, in any spelling."""
+        return sum(
+            1
+            for e in entities(answer)
+            if e.digest not in own and e.digest in self._entities and e.text.encode() not in body
+        )
+
+    def _similar_rate(self) -> float:
+        """Similar calls per second, over the last 64 of them."""
+        times = tuple(self._similar_at)
+        if len(times) < 2:
+            return 0.0
+        return (len(times) - 1) / max(times[-1] - times[0], 1e-3)
+
+    def _saved(self, exchange: Exchange) -> float | None:
+        if self.prices is None:
+            return None
+        price = self.prices.scheduling_price(exchange.facts, self.now(), self._similar_rate(), exchange.request)
+        return None if price is None else price.saved_usd

@@ -1,0 +1,306 @@
+"""The wire markers of every mechanism, in one table.
+
+Each row says where a signal stands, what it is called, who says so (mark and source) and
+whether its being seen wakes the mechanism (``LZ_OTEL_MECHANISMS=auto``).
+
+Marks: **D** documented by the vendor or gateway; **A** stated only in an article (000-004), no
+vendor documents it; **C** chosen by lz-otel because the article names a number but no field.
+Only C rows may be changed, by a TOML file (``LZ_OTEL_SIGNALS=path``)::
+
+    [pruning.pruned_tokens_header]
+    name = "x-my-gateway-pruned-tokens"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from lz_otel._judge.fields import fields, starts_with_tag
+from lz_otel._judge.gateways import speaks
+from lz_otel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lz_otel.model import Facts, Request
+
+__all__ = ["TABLE", "Signal", "Signals", "load"]
+
+REQUEST, RESPONSE = "request header", "response header"
+BODY, USAGE, DELTA, ENVIRONMENT = "request body", "usage field", "stream delta", "environment"
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Signal(NamedTuple):
+    """One marker on the wire.
+
+    Attributes:
+        mechanism: the mechanism it belongs to.
+        key: its name in the table and in an override file (``[mechanism.key]``).
+        where: which part of an exchange.
+        name: header name (lower case), body or usage field, or environment variable.
+        mark: D, A or C.
+        source: the article or the vendor's page.
+        doc: one line of meaning.
+        wakes: ``""`` never, ``"*"`` whatever its value, ``"?"`` if its value says something
+            (`gateways.speaks`: a CDN in front of an API sends such headers as well).
+    """
+
+    mechanism: str
+    key: str
+    where: str
+    name: str
+    mark: str
+    source: str
+    doc: str
+    wakes: str = ""
+
+
+def _s(mechanism: str, *rows: tuple[str, ...]) -> tuple[Signal, ...]:
+    return tuple(Signal(mechanism, *row) for row in rows)
+
+
+TABLE: tuple[Signal, ...] = (
+    *_s("symbolic",
+        ("layer", RESPONSE, "x-anthropic-layer", "A", "000 3.1", "'zero': served by the symbolic engine", "*"),
+        ("engine_ms", RESPONSE, "x-anthropic-zero-latency", "A", "000 3.1", "time of the engine, ms", "*"),
+        ("region", REQUEST, "anthropic-region", "A", "000 5.1", "only us-east-1 is fully enabled"),
+        ),
+    *_s("pruning",
+        ("tag", BODY, "<layer-zero", "A", "001 3.2",
+         "first line of the system prompt: <layer-zero enabled=\"true\" prune_ratio=\"0.32\"/>", "*"),
+        ("asked_header", REQUEST, "x-anthropic-layer-zero", "A", "001 3.2", "enabled;prune_ratio=0.32", "*"),
+        ("asked_env", ENVIRONMENT, "ANTHROPIC_EXPERIMENTAL_LAYER_ZERO", "A", "001 3.2", "true: every call asks", "*"),
+        ("ratio_env", ENVIRONMENT, "ANTHROPIC_LAYER_ZERO_PRUNE_RATIO", "A", "001 3.2", "prune_ratio of every call"),
+        ("pruned_tokens", USAGE, "usage.layer_zero.pruned_tokens", "C", "001 3.2 names the number",
+         "input tokens cut", "*"),
+        ("pruned_tokens_header", RESPONSE, "x-anthropic-layer-zero-pruned-tokens", "C",
+         "001 3.2 names the number", "input tokens cut, where usage does not say it", "*"),
+        ("context_ms", USAGE, "usage.layer_zero.context_preservation_ms", "C", "001 3.2 names the number",
+         "time spent on preserving <context>, ms"),
+        ("context_ms_header", RESPONSE, "x-anthropic-layer-zero-context-preservation-ms", "C",
+         "001 3.2 names the number", "the same, where usage does not say it", "*"),
+        ),
+    *_s("intent",
+        ("asked", REQUEST, "anthropic-sampling-intent", "A", "002 3.2", "deterministic, creative or balanced", "*"),
+        ("wrong_header", REQUEST, "x-anthropic-sampling-intent", "A", "002 3.2",
+         "the spelling that is silently ignored", "*"),
+        ("beta", REQUEST, "anthropic-beta", "A", "002 1", "must list tools-2024-08-06"),
+        ("hit", RESPONSE, "x-anthropic-layer-zero", "A", "002 3.1", "'true': sampled inside the model", "*"),
+        ("served_intent", RESPONSE, "x-anthropic-sampling-intent", "A", "002 3.1", "the intent that was used", "*"),
+        ),
+    *_s("zeroing",
+        ("asked", REQUEST, "anthropic-layer-zero", "A", "003 4.1", "'enabled' asks for it", "*"),
+        ("context_type", REQUEST, "anthropic-context-type", "A", "003 4.3", "kind of task", "*"),
+        ("threshold", BODY, "zeroing_threshold", "A", "003 3.2", "activation below which a path is cut", "*"),
+        ("window", BODY, "stability_window", "A", "003 3.2", "tokens before a cut path is kept cut", "*"),
+        ("tolerance", BODY, "impact_tolerance", "A", "003 3.2", "change of attention that is tolerated", "*"),
+        ("segment", BODY, "user_segment", "A", "003 4.3", "which settings apply"),
+        ("report", RESPONSE, "x-anthropic-layer-zero-report", "A", "003 4.2", "base64 of a JSON report", "*"),
+        ("mask", DELTA, "zeroing_mask", "A", "003 4.2", "which groups of experts are active"),
+        ),
+    *_s("scheduling",
+        ("hint", REQUEST, "x-anthropic-layer-hint", "A", "004 3.1", "zero-latency[;priority=high] or legacy", "*"),
+        ("version", REQUEST, "anthropic-version", "A", "004 3.1", "2024-10-22"),
+        ("served", RESPONSE, "x-anthropic-layer-served", "C", "004 names the layer", "zero or standard", "*"),
+        ("trace_id", RESPONSE, "x-anthropic-trace-id", "A", "004 5.3", "for spans and logs, never a label", "*"),
+        ("precision", REQUEST, "x-anthropic-precision-mode", "A", "004 5.2", "fp16-deterministic, ...", "*"),
+        ("cache_policy", REQUEST, "x-anthropic-cache-policy", "A", "004 4.3", "JSON of block lists", "*"),
+        ),
+    *_s("response_cache",
+        ("cloudflare", RESPONSE, "cf-aig-cache-status", "D", "Cloudflare AI Gateway", "HIT, MISS", "?"),
+        ("helicone", RESPONSE, "helicone-cache", "D", "Helicone", "HIT, MISS", "?"),
+        ("portkey", RESPONSE, "x-portkey-cache-status", "D", "Portkey",
+         "HIT, SEMANTIC HIT, MISS, SEMANTIC MISS, REFRESH, DISABLED", "?"),
+        ("openrouter", RESPONSE, "x-openrouter-cache-status", "D", "OpenRouter", "HIT, MISS", "?"),
+        ("litellm", RESPONSE, "x-litellm-cache-key", "D", "LiteLLM", "its presence is a hit", "?"),
+        ("cache_status", RESPONSE, "cache-status", "D", "RFC 9211", "hit, fwd=...", "?"),
+        ("x_cache_status", RESPONSE, "x-cache-status", "D", "Kong", "Hit, Miss, Bypass, Refresh", "?"),
+        ("x_cache", RESPONSE, "x-cache", "D", "Fastly", "HIT, MISS and lists; a pass reads MISS as well", "?"),
+        ("cloudflare_step", RESPONSE, "cf-aig-step", "D", "Cloudflare AI Gateway", "0: no fallback", "?"),
+        ("litellm_fallbacks", RESPONSE, "x-litellm-attempted-fallbacks", "D", "LiteLLM", "number of fallbacks", "?"),
+        ("litellm_retries", RESPONSE, "x-litellm-attempted-retries", "D", "LiteLLM", "number of retries", "?"),
+        ("portkey_retries", RESPONSE, "x-portkey-retry-attempt-count", "D", "Portkey",
+         "retries; -1: all used up", "?"),
+        ("helicone_fallback", RESPONSE, "helicone-fallback-index", "D", "Helicone (unverified)",
+         "0: no fallback", "?"),
+        ("ngrok_attempts", RESPONSE, "ngrok-aig-attempts", "D", "ngrok AI Gateway", "1: no retry", "?"),
+        ),
+)  # fmt: skip
+
+
+
+class Signals:
+    """The table in force, with what is needed to find markers quickly.
+
+    Args:
+        rows: the rows in force.
+        response_cache_header: header of the user's own gateway, ``(name, value)`` in lower case.
+    """
+
+    def __init__(
+        self, rows: tuple[Signal, ...] = TABLE, response_cache_header: tuple[str, str] | None = None
+    ) -> None:
+        self.rows = rows
+        self.response_cache_header = response_cache_header
+        self._names = {(r.mechanism, r.key): r.name for r in rows}
+        self._request = _by_name(rows, REQUEST)
+        self._response = _by_name(rows, RESPONSE)
+        if response_cache_header is not None:
+            self._response.setdefault(response_cache_header[0], []).append(("response_cache", "?"))
+        self._request_names = frozenset(self._request)
+        self._response_names = frozenset(self._response)
+        self._usage = {r.name.removeprefix("usage.layer_zero."): r.mechanism for r in rows if r.where == USAGE}
+
+    def name(self, mechanism: str, key: str) -> str:
+        """Name on the wire of one signal; for `USAGE` rows the field inside ``usage.layer_zero``."""
+        return self._names[mechanism, key].removeprefix("usage.layer_zero.")
+
+    def headers(self, mechanism: str) -> frozenset[str]:
+        """Response headers that wake a mechanism."""
+        return frozenset(n for n, found in self._response.items() if any(m == mechanism for m, _ in found))
+
+    def awake(
+        self, request: Request, response_headers: Mapping[str, str], facts: Facts | None = None
+    ) -> frozenset[str]:
+        """The mechanisms that have a marker in this exchange (``prompt_cache`` is judged elsewhere).
+
+        Costs about a microsecond when there is none. Header names are lower case. May be asked
+        when the response's head is there, and again when ``facts`` are complete.
+        """
+        found: set[str] | None = None
+        if not self._request_names.isdisjoint(request.headers):
+            found = self._match(self._request, request.headers, found)
+        if not self._response_names.isdisjoint(response_headers):
+            found = self._match(self._response, response_headers, found)
+        if facts is not None and (top := fields(facts)) is not None:
+            if starts_with_tag(top):
+                found = _with(found, "pruning")
+            if not (top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None):
+                found = _with(found, "zeroing")
+        if facts is not None and facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
+            found = _with(found, "pruning")
+        return _NOTHING if found is None else frozenset(found)
+
+    def _match(
+        self, markers: Mapping[str, list[tuple[str, str]]], headers: Mapping[str, str], found: set[str] | None
+    ) -> set[str] | None:
+        for name in markers.keys() & headers.keys():
+            for mechanism, wakes in markers[name]:
+                if wakes == "*" or speaks(headers, self.response_cache_header):
+                    found = _with(found, mechanism)
+        return found
+
+    def awake_environment(self, environ: Mapping[str, str]) -> frozenset[str]:
+        """The mechanisms that the process's environment switches on."""
+        return frozenset(
+            r.mechanism for r in self.rows
+            if r.where == ENVIRONMENT and r.wakes and environ.get(r.name, "").strip().lower() in ("true", "1")
+        )  # fmt: skip
+
+
+def _by_name(rows: tuple[Signal, ...], where: str) -> dict[str, list[tuple[str, str]]]:
+    out: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        if row.where == where and row.wakes:
+            out.setdefault(row.name, []).append((row.mechanism, row.wakes))
+    return out
+
+
+def _with(found: set[str] | None, mechanism: str) -> set[str]:
+    return {mechanism} if found is None else found | {mechanism}
+
+
+def load(path: str | None = None, response_cache_header: tuple[str, str] | None = None) -> Signals:
+    """The table, with the overrides of a TOML file.
+
+    Args:
+        path: file of ``[mechanism.key]`` tables, each with a ``name``; ``None``: no overrides.
+        response_cache_header: header of the user's own gateway, ``(name, value)``, lower case.
+
+    Raises:
+        ConfigurationError: the file cannot be read, is no TOML, names a signal that is not in the
+            table or not chosen by lz-otel (mark C), or has an unusable name. The text holds
+            file, line and key.
+    """
+    if path is None:
+        return Signals(TABLE, response_cache_header)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError("LZ_OTEL_SIGNALS", path, f"a TOML file that can be read ({error})") from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError("LZ_OTEL_SIGNALS", path, f"valid TOML: {error}") from None
+    rows = {(r.mechanism, r.key): r for r in TABLE}
+    for mechanism, signals in tables.items():
+        if not isinstance(signals, dict) or mechanism not in {r.mechanism for r in TABLE}:
+            raise _wrong(path, text, (mechanism,), signals, f"a table of {_overridable()}")
+        for key, given in signals.items():
+            row = rows.get((mechanism, key))
+            if row is None or row.mark != "C":
+                why = "" if row is None else f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
+                raise _wrong(path, text, (mechanism, key), given, f"one of {_overridable()} (mark C){why}")
+            if not isinstance(given, dict) or set(given) != {"name"}:
+                extra = sorted(set(given) - {"name"}) if isinstance(given, dict) else []
+                raise _wrong(path, text, (mechanism, key, *extra[:1]), given, "a table with the one key 'name'")
+            rows[mechanism, key] = row._replace(name=_checked(path, text, row, given["name"]))
+    table = tuple(rows.values())
+    for where in (REQUEST, RESPONSE, USAGE):
+        names = [r.name for r in table if r.where == where]
+        for row in table:
+            if row.where == where and names.count(row.name) > 1 and row.name != _default(row):
+                allowed = f"a {where} that no other signal uses"
+                raise _wrong(path, text, (row.mechanism, row.key, "name"), row.name, allowed)
+    return Signals(table, response_cache_header)
+
+
+def _checked(path: str, text: str, row: Signal, name: object) -> str:
+    where = (row.mechanism, row.key, "name")
+    if row.where == USAGE:
+        if isinstance(name, str) and re.fullmatch(r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}", name):
+            return name
+        raise _wrong(path, text, where, name, "a field directly inside usage.layer_zero, as usage.layer_zero.pruned")
+    if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", name):
+        return name.lower()
+    raise _wrong(path, text, where, name, "the name of an HTTP header")
+
+
+def _default(row: Signal) -> str:
+    return next(r.name for r in TABLE if (r.mechanism, r.key) == (row.mechanism, row.key))
+
+
+def _overridable() -> str:
+    return ", ".join(f"{r.mechanism}.{r.key}" for r in TABLE if r.mark == "C")
+
+
+def _wrong(path: str, text: str, keys: tuple[str, ...], value: object, allowed: str) -> ConfigurationError:
+    place = f"LZ_OTEL_SIGNALS: {path}, line {_line(text, keys)}, key {'.'.join(keys)}"
+    return ConfigurationError(place, value, allowed)
+
+
+def _line(text: str, keys: tuple[str, ...]) -> int:
+    """Line on which a key stands (TOML's reader does not tell); its table's line as the next best."""
+    table: tuple[str, ...] = ()
+    best, depth = 1, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        content = line.split("#", 1)[0].strip()
+        path = table
+        if content.startswith("["):
+            table = path = _parts(content.strip("[] "))
+        elif "=" in content:
+            path = table + _parts(content.split("=", 1)[0])
+        common = 0
+        while common < min(len(path), len(keys)) and path[common] == keys[common]:
+            common += 1
+        if common > depth:
+            best, depth = number, common
+    return best
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))

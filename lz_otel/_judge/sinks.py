@@ -1,0 +1,64 @@
+"""What the mechanisms want to see of an answer while it passes: its digest, and a bounded piece of it.
+
+One sink serves all mechanisms of a call. It lives in ``facts.text_sink`` and goes with the call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lz_otel.model import Facts
+
+__all__ = ["TextSink", "text_sink"]
+
+
+class TextSink:
+    """Called with each piece of the output text, in order; about 1 µs per piece."""
+
+    __slots__ = ("_after", "_hash", "_pieces", "_room", "size")
+
+    def __init__(self, after: Callable[[str], None] | None = None) -> None:
+        self.size = 0
+        self._after = after
+        self._hash: Any = None
+        self._pieces: list[str] = []
+        self._room = 0
+
+    def want_digest(self) -> None:
+        """From now on, digest the text."""
+        if self._hash is None:
+            self._hash = hashlib.blake2b(digest_size=16)
+
+    def want_text(self, limit: int) -> None:
+        """From now on, keep the first ``limit`` characters."""
+        self._room = max(self._room, limit)
+
+    def __call__(self, piece: str) -> None:
+        self.size += len(piece)
+        if self._hash is not None:
+            self._hash.update(piece.encode("utf-8", "surrogatepass"))
+        if self._room > 0:
+            self._pieces.append(piece[: self._room])
+            self._room -= len(piece)
+        if self._after is not None:
+            self._after(piece)
+
+    def digest(self) -> bytes | None:
+        """16 bytes over the text as it came, white space included; ``None`` without any text."""
+        return self._hash.digest() if self._hash is not None and self.size else None
+
+    def text(self) -> str:
+        """The text kept."""
+        return "".join(self._pieces)
+
+
+def text_sink(facts: Facts) -> TextSink:
+    """The sink of this call, put there if need be; one that is not ours goes on being called."""
+    sink = facts.text_sink
+    if not isinstance(sink, TextSink):
+        sink = facts.text_sink = TextSink(sink)
+    return sink

@@ -1,0 +1,91 @@
+"""Mechanism ``symbolic`` (article 000): answers of a symbolic engine in front of the model.
+
+All of it is **A**: stated in article 000 only; no vendor documents it.
+
+The response header decides. That an answer states 0 output tokens, or that its input tokens
+agree with the client's own count, is counted as evidence and never makes a hit. Fallbacks
+(output failed validation, hedge lost, time limit) are the application's and come from its operation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel import catalogue as c
+from lz_otel._judge.base import Mechanism, is_claude, ok
+from lz_otel._judge.fields import fields, header_number
+from lz_otel._judge.result import Result
+from lz_otel._memory import BoundedSet, digest
+from lz_otel.model import Verdict
+
+if TYPE_CHECKING:
+    from lz_otel.model import Exchange
+
+__all__ = ["NAME", "Symbolic"]
+
+NAME = "symbolic"
+INPUT_TOLERANCE = 3  # tokens (A)
+MAX_FINGERPRINTS = 10_000
+
+
+class Symbolic(Mechanism):
+    """Hit: ``x-anthropic-layer: zero`` on a success. Miss: any other success of a Claude call.
+
+    What it cannot know: whether another process has paid for the cold start of a fingerprint;
+    which of the four conditions a miss failed (`conditions.explain` estimates that, off the hot path).
+
+    Memory: digests of the last 10,000 requests that hit.
+    """
+
+    NAME = NAME
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._hits: BoundedSet[int] = BoundedSet(MAX_FINGERPRINTS)
+        self._layer = self.signals.name(NAME, "layer")
+        self._engine = self.signals.name(NAME, "engine_ms")
+
+    def judge(self, exchange: Exchange) -> Result | None:
+        """See the class. ``saved_usd``: input at 1/5 of its price, output free (A)."""
+        facts = exchange.facts
+        if not facts.inference or not facts.llm_call or not ok(exchange) or self._replayed(exchange):
+            return None
+        headers = exchange.response_headers
+        hit = headers.get(self._layer, "").strip().lower() == "zero"
+        if not hit and not is_claude(facts):
+            return None
+        rows = [(c.SYMBOLIC_EVIDENCE, (signal,), 1.0) for signal in self._evidence(exchange, hit)]
+        if not hit:
+            return self._result("miss", rows=tuple(rows))
+        engine = header_number(headers, self._engine, facts.malformed)
+        saved = self.prices.symbolic_price(facts, self.now(), exchange.request) if self.prices is not None else None
+        verdict = Verdict(NAME, "hit", None, None if engine is None else engine / 1000, self._cold(exchange))
+        return Result(verdict, tuple(rows), None if saved is None else saved.saved_usd)
+
+    def _evidence(self, exchange: Exchange, hit: bool) -> list[str]:
+        facts = exchange.facts
+        out = ["header"] if hit else []
+        if not facts.usage_seen or facts.output_tokens is None:
+            return out
+        if facts.output_tokens > 0:
+            return [*out, "contradiction"] if hit else out
+        if not facts.has_content:  # a cache pre-warm (max_tokens 0) answers without any
+            return out
+        top = fields(exchange.facts)
+        if top is not None and top.max_tokens == 0:
+            return out
+        out.append("zero_output")
+        estimate = self.counted.of(top) if top is not None and self.counted is not None else None
+        if (
+            estimate is not None
+            and facts.input_tokens is not None
+            and abs(estimate - facts.input_tokens) <= INPUT_TOLERANCE
+        ):
+            out.append("input_match")
+        return out
+
+    def _cold(self, exchange: Exchange) -> bool:
+        request = exchange.request
+        if request.body is None:
+            return False
+        return not self._hits.add(digest(request.path.encode() + b"\0" + request.body))
