@@ -24,6 +24,7 @@ __all__ = [
     "check_value",
     "matcher",
     "number",
+    "quantile_of",
     "ratio",
     "text_of",
     "variable",
@@ -341,6 +342,12 @@ def ratio(part: Expr, whole: Expr, *, zero: Expr | None = None) -> Expr:
     """
     filled = part.or_(0 * (whole if zero is None else zero))
     return filled.op("/", whole.above(0))
+
+
+def quantile_of(q: float, buckets: Expr, by: Iterable[str] = ()) -> Expr:
+    """``histogram_quantile`` over bucket rates that are there already, summed by these labels."""
+    names = tuple(by)
+    return Expr(f"histogram_quantile({text_of(q)}, {buckets.sum('le', *names).text})", frozenset(names))
 
 
 @dataclass(frozen=True)

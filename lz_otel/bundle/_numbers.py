@@ -32,6 +32,7 @@ class Thresholds:
     fallback_share_high: float = share(0.10, "C", "and at least this share of the calls that asked")
     fast_path_gone: float = share(0.05, "C", "layer down: hits are fewer than this share of eligible calls")
     fast_p95_seconds: float = number(3.0, "C", "p95 of answered calls on the fast path")
+    symbolic_p95_seconds: float = number(0.300, "A", "000: time-out of the fast attempt (healthy: 28-38 ms)")
     engine_p95_seconds: float = number(
         0.050, "C", "p95 of the time the fast engine reports, warm (000: 28-38 ms)"
     )
@@ -80,6 +81,7 @@ class Thresholds:
     # money and caches
     cost_spike_factor: float = number(1.5, "C", "this hour against the dearest hour of the week", 1.0)
     budget_early: float = share(0.8, "C", "share of the daily budget at which to warn")
+    cache_reads_per_write: float = share(0.1, "C", "tokens read from the cache for each token written")
     prompt_cache_drop: float = share(0.7, "C", "share from cache, as a part of what it was")
     cost_incomplete: float = share(0.05, "C", "share of calls without a price or without usage")
     # lz_otel itself
@@ -116,4 +118,5 @@ class Guards:
     cache_tokens: float = number(1_000_000, "C", "input tokens in the hour before a cache is judged")
     cache_write_tokens: float = number(50_000, "C", "written tokens in 6 hours before unread ones count")
     overspent_usd: float = number(1.0, "C", "USD of cache writes in 6 hours")
+    internal_errors: float = number(3, "C", "more than so many faults of lz_otel in 15 minutes")
     unpriced_calls: float = number(10, "C", "calls without a price in the hour")

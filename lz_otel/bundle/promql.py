@@ -34,8 +34,8 @@ from lz_otel.bundle._expr import (
     check_value,
     matcher,
     number,
+    quantile_of,
     ratio,
-    text_of,
     variable,
     vector,
 )
@@ -61,6 +61,7 @@ __all__ = [
     "Value",
     "Var",
     "number",
+    "quantile_of",
     "ratio",
     "variable",
     "vector",
@@ -165,8 +166,7 @@ class Builder:
         self, q: float, metric: Metric, window: str, by: Iterable[str] = (), offset: str = "", **where: Value
     ) -> Expr:
         """``histogram_quantile`` over summed buckets, in the unit of the metric."""
-        summed = self.bucket(metric, **where).rate(window, offset).sum("le", *by)
-        return Expr(f"histogram_quantile({text_of(q)}, {summed.text})", frozenset(by))
+        return quantile_of(q, self.bucket(metric, **where).rate(window, offset), by)
 
     def mean(
         self, metric: Metric, window: str, by: Iterable[str] = (), offset: str = "", **where: Value

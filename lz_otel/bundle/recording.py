@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
 from lz_otel.bundle.config import burn_windows, seconds
-from lz_otel.bundle.promql import Builder, Expr, Not, Recorded, ratio
+from lz_otel.bundle.promql import Builder, Expr, Not, Recorded, quantile_of, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +35,8 @@ __all__ = [
     "COST_1H",
     "FAILED",
     "FALLBACK_SHARE",
+    "FAST_DURATION",
+    "FAST_MECHANISMS",
     "FIRST_TOKEN",
     "GOOD",
     "HITS",
@@ -65,6 +67,9 @@ HONOURED = Recorded("job_mechanism:lz_hits_per_asking_call:ratio_rate5m", _MECHA
 FALLBACK_SHARE = Recorded("job_mechanism:lz_fallbacks_per_asking_call:ratio_rate5m", _MECHANISM)
 LATENCY = Recorded("job_path_quantile:llm_call_duration_seconds:rate5m", ("job", "lz_path", "quantile"))
 FIRST_TOKEN = Recorded("job_path_quantile:llm_time_to_first_token_seconds:rate5m", ("job", "lz_path", "quantile"))
+FAST_DURATION = Recorded(
+    "job_served_by_le:llm_call_duration_seconds_bucket:rate5m", ("job", "lz_served_by", "le")
+)
 _MODEL = ("job", "gen_ai_request_model")
 INPUT_1H = Recorded("job_model:llm_input_tokens:rate1h", _MODEL)
 CACHE_READ_1H = Recorded("job_model:llm_cache_read_input_tokens:rate1h", _MODEL)
@@ -182,14 +187,17 @@ def _latency(config: Config, b: Builder) -> Iterator[RecordingRule]:
     from lz_otel.bundle.dashboards import recorded as overview
 
     group = "lz-otel-latency"
+    fast = b.bucket(c.INFERENCE_DURATION, lz_ending="ok", lz_path="fast").rate(config.time("5m"))
+    doc = "Buckets of the answered calls of the fast path, by the mechanism that served them."
+    yield RecordingRule(group, FAST_DURATION, fast.sum(*FAST_DURATION.labels, *config.extra_labels), doc)
     level = (*config.by, "lz_path")
     for source, series, what in (
         (overview.DURATION, LATENCY, "Duration of answered calls"),
         (overview.FIRST_TOKEN, FIRST_TOKEN, "Time to the first token"),
     ):
-        buckets = b.recorded(source).sum("le", *level)
+        buckets = b.recorded(source)
         for q in QUANTILES:
-            expr = Expr(f"histogram_quantile({q:g}, {buckets.text})", frozenset(level))
+            expr = quantile_of(q, buckets, level)
             doc = f"{what} per path, p{q * 100:g}."
             yield RecordingRule(group, series, expr, doc, (("quantile", f"{q:g}"),))
 
@@ -242,7 +250,7 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
     expressions: dict[str, tuple[Expr, str]] = {
         "layer_zero_hit_rate": (ratio(verdict, eligible), "Share of eligible calls served by the layer, 0 to 1."),
         "layer_zero_latency_p95": (
-            b.quantile(0.95, c.INFERENCE_DURATION, five, by, lz_served_by="symbolic", lz_ending="ok"),
+            quantile_of(0.95, b.recorded(FAST_DURATION, lz_served_by="symbolic"), by),
             "p95 of the calls that the layer served, in seconds (C: the article names no unit).",
         ),
         "fallback_count": (
