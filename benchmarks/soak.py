@@ -141,6 +141,7 @@ def sync_caller(url: str, ledger: Ledger, until: float, seed: int) -> None:
 async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks: int) -> None:
     """Tasks on one loop with the official SDK; some are cancelled in the middle of a stream."""
     import anthropic
+    import httpx2
 
     import lz_otel
 
@@ -186,7 +187,7 @@ async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks
                                 stopped = stopped or event.type == "message_stop"
                         ended = "ok" if stopped else "other"
                         usage = usage if stopped else None
-            except anthropic.APIError:
+            except (anthropic.APIError, httpx2.HTTPError):
                 ended, usage = "other", None
             ledger.add(kind, ended, usage)
 
