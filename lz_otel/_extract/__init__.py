@@ -10,7 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lz_otel._extract import anthropic, limits, openai, openai_misc, responses
+from lz_otel._extract import (
+    anthropic,
+    bedrock,
+    cohere,
+    gemini,
+    limits,
+    ollama,
+    openai,
+    openai_misc,
+    responses,
+    watsonx,
+)
 from lz_otel._extract.hosts import provider_of
 
 if TYPE_CHECKING:
@@ -32,7 +43,7 @@ _TABLE: dict[str, tuple[Dialect, ...]] = {
     "responses": (responses.responses,),
     "compact": (responses.compact,),
     "input_tokens": (responses.input_tokens,),
-    "embeddings": (openai_misc.embeddings,),
+    "embeddings": (watsonx.embeddings, openai_misc.embeddings, ollama.embed),
     "moderations": (openai_misc.moderations,),
     "generations": (openai_misc.media,),
     "edits": (openai_misc.media,),
@@ -40,8 +51,31 @@ _TABLE: dict[str, tuple[Dialect, ...]] = {
     "speech": (openai_misc.media,),
     "transcriptions": (openai_misc.media,),
     "translations": (openai_misc.media,),
-    "rerank": (openai_misc.rerank,),
+    "rerank": (cohere.rerank, openai_misc.rerank),
     "runs": (openai_misc.runs,),
+    "chat": (cohere.chat, watsonx.chat, openai.chat, ollama.chat),
+    "chat_stream": (watsonx.chat,),
+    "generation": (watsonx.generation,),
+    "generation_stream": (watsonx.generation,),
+    "text": (watsonx.generation,),
+    "text_stream": (watsonx.generation,),
+    "generate": (ollama.generate,),
+    "embed": (cohere.embed, ollama.embed),
+    "interactions": (gemini.interactions,),
+    ":generateContent": (gemini.generate,),
+    ":streamGenerateContent": (gemini.generate,),
+    ":embedContent": (gemini.embed,),
+    ":batchEmbedContents": (gemini.embed,),
+    ":countTokens": (gemini.count_tokens,),
+    ":predict": (gemini.predict,),
+    ":rawPredict": (gemini.raw_predict,),
+    ":streamRawPredict": (gemini.raw_predict,),
+    "converse": (bedrock.converse,),
+    "converse-stream": (bedrock.converse,),
+    "invoke": (bedrock.invoke,),
+    "invoke-with-response-stream": (bedrock.invoke,),
+    "count-tokens": (bedrock.count_tokens,),
+    ":complete": (openai.chat,),
 }
 
 _NO_PROVIDERS: Mapping[str, str] = {}

@@ -95,10 +95,12 @@ def read(headers: Mapping[str, str], now_epoch: float, malformed: list[str] | No
             _count(remaining, malformed),
             _seconds(reset, now_epoch, malformed),
         )
-        if one.limit is None and one.remaining is None:
-            if one.reset_seconds is None or limit.strip() == "-1" or remaining.strip() == "-1":
-                continue
-        limits.append(one)
+        if (
+            one.limit is not None
+            or one.remaining is not None
+            or (one.reset_seconds and "-1" not in (limit, remaining))
+        ):
+            limits.append(one)
     return limits
 
 
@@ -110,7 +112,8 @@ def _count(value: str, malformed: list[str] | None) -> int | None:
         number = float(value)
         if number <= MAX_COUNT:
             return int(number)
-    return _bad(malformed)
+    _bad(malformed)
+    return None
 
 
 def _seconds(value: str, now: float, malformed: list[str] | None) -> float | None:
@@ -128,7 +131,8 @@ def _seconds(value: str, now: float, malformed: list[str] | None) -> float | Non
     elif "T" in value or "t" in value:
         seconds = _until(value, now)
     if seconds is None or seconds > MAX_RESET:
-        return _bad(malformed)
+        _bad(malformed)
+        return None
     return seconds
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["ChatReader", "cache_diagnosis", "completions", "deployment"]
+__all__ = ["ChatReader", "cache_diagnosis", "chat", "completions", "deployment"]
 
 
 class _Said(Struct, gc=False):
@@ -212,6 +212,15 @@ def completions(request: Request, provider: str | None) -> Reader | None:
     if facts.stream:
         facts.usage_requested = obj(fields.stream_options).get("include_usage") is True
     return ChatReader(facts)
+
+
+def chat(request: Request, provider: str | None) -> Reader | None:
+    """Chat in OpenAI's shape under a path of the vendor's own: Writer, Snowflake."""
+    if provider not in ("writer", "snowflake"):
+        return None
+    return ChatReader(
+        read_fields(Facts(provider, "chat", inference=True, llm_call=True), decode_request(request))
+    )
 
 
 def _shaped(fields: Fields | None, chat: bool, azure: str | None) -> bool:

@@ -1,0 +1,367 @@
+"""Gemini, on generativelanguage and on Vertex AI (D): ``generateContent`` and its kin.
+
+The prompt count includes cached tokens but not those of tool results; the candidates' count
+does not include thoughts. In a stream each chunk holds a running total: the last one counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from lz_otel._extract.anthropic import CountReader, MessagesReader
+from lz_otel._extract.faults import fault
+from lz_otel._extract.openai import ChatReader
+from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
+from lz_otel._extract.usage import fit_parts
+from lz_otel._extract.values import count, loads, model_name, name, obj
+from lz_otel.model import Facts
+
+if TYPE_CHECKING:
+    from lz_otel.model import Request
+
+__all__ = ["count_tokens", "embed", "generate", "interactions", "predict", "raw_predict"]
+
+
+class _Request(Fields, gc=False):
+    messages: list[Raw] | None = field(default=None, name="contents")
+    system: Raw = field(default=NOTHING, name="systemInstruction")
+
+
+class _Content(Struct, gc=False):
+    parts: list[Any] | None = None
+
+
+class _Candidate(Struct, gc=False):
+    content: _Content | None = None
+    finish: Any = field(default=None, name="finishReason")
+    index: Any = 0
+
+
+class _Chunk(Struct, gc=False):
+    candidates: list[_Candidate] | None = None
+    usage: Any = field(default=None, name="usageMetadata")
+    model: Any = field(default=None, name="modelVersion")
+    id: Any = field(default=None, name="responseId")
+    feedback: Any = field(default=None, name="promptFeedback")
+    error: Any = None
+
+
+_REQUEST = msgspec.json.Decoder(_Request)
+_CHUNK = msgspec.json.Decoder(_Chunk)
+_MODALITIES = {"TEXT": "text", "IMAGE": "image", "AUDIO": "audio"}
+_CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData")
+
+
+class GenerateReader(Reader):
+    """Answers of ``generateContent`` and ``streamGenerateContent``."""
+
+    __slots__ = ("_reasons", "_usage")
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._reasons: dict[int, str] = {}
+        self._usage: Any = None
+
+    def _event(self, name: bytes, data: bytes) -> int:
+        chunk = self._decode(_CHUNK, data)
+        if chunk is None:
+            self._bad_event(data)
+            return 0
+        if chunk.error is not None:
+            self._fault(fault({"error": chunk.error}, {}), in_stream=True)
+        return self._chunk(chunk)
+
+    def _chunk(self, chunk: _Chunk) -> int:
+        facts = self.facts
+        facts.response_id = facts.response_id or name(chunk.id)
+        facts.response_model = facts.response_model or model_name(chunk.model)
+        content = 0
+        for candidate in chunk.candidates or ():
+            if candidate.content is not None:
+                content += sum(self._part(obj(part)) for part in candidate.content.parts or ())
+            reason = name(str(candidate.finish)) if candidate.finish is not None else None
+            if reason is not None and len(self._reasons) < 128:
+                self._reasons[candidate.index if type(candidate.index) is int else 0] = reason
+        if self._reasons or obj(chunk.feedback).get("blockReason") is not None:
+            facts.terminal = True
+        usage = chunk.usage
+        if type(usage) is dict:
+            if self._usage is None or any(key.endswith("TokenCount") for key in usage):
+                self._usage = usage
+        elif usage is not None:
+            self._note("usage")
+        return 1 if content else 0
+
+    def _part(self, part: dict[str, Any]) -> int:
+        text = part.get("text")
+        if text:
+            return 1 if part.get("thought") is True else self._text(text)
+        return 1 if any(part.get(key) is not None for key in _CONTENT) else 0
+
+    def _document(self, body: bytes) -> bool:
+        if body[:64].lstrip()[:1] == b"[":  # a stream without alt=sse is one list
+            chunks = loads(body)
+            if type(chunks) is not list:
+                return False
+            content = sum(self._event(b"", msgspec.json.encode(chunk)) for chunk in chunks[:100_000])
+            self.facts.has_content = content > 0
+            return True
+        chunk = self._decode(_CHUNK, body)
+        if chunk is None:
+            return False
+        if chunk.error is not None:
+            self._fault(fault({"error": chunk.error}, {}))
+        self.facts.has_content = self._chunk(chunk) > 0
+        return True
+
+    def _end(self) -> None:
+        facts = self.facts
+        facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
+        usage = obj(self._usage)
+        tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
+        facts.service_tier = name(tier.lower() if type(tier) is str else None)
+        facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
+        facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
+        facts.reasoning_tokens = self._count(usage, "thoughtsTokenCount")
+        facts.cache_read_tokens = self._count(usage, "cachedContentTokenCount")
+        fit_parts(self)
+        facts.input_tokens_by_modality = _by_modality(
+            facts.input_tokens, usage.get("promptTokensDetails"), usage.get("toolUsePromptTokensDetails")
+        )
+        facts.output_tokens_by_modality = _by_modality(
+            facts.output_tokens, usage.get("candidatesTokensDetails"), None
+        )
+        facts.usage_seen = facts.terminal and facts.input_tokens is not None
+        facts.output_final = facts.terminal and facts.output_tokens is not None
+
+    def _sum(self, usage: dict[str, Any], first: str, second: str) -> int | None:
+        """Both counts together; the second alone stands too."""
+        one, two = usage.get(first), count(usage.get(second))
+        if one is None:
+            return two
+        found = self._count(usage, first)
+        return None if found is None else found + (two or 0)
+
+
+def _by_modality(whole: int | None, *details: Any) -> dict[str, int] | None:
+    """Tokens by kind; what the details leave out is text. ``None`` when all of it is text."""
+    if whole is None:
+        return None
+    parts: dict[str, int] = {}
+    left = whole
+    for entry in [entry for detail in details if type(detail) is list for entry in detail[:16]]:
+        kind = _MODALITIES.get(str(obj(entry).get("modality")).upper(), "unknown")
+        number = min(count(obj(entry).get("tokenCount")) or 0, left)
+        if kind != "text" and number:
+            parts[kind] = parts.get(kind, 0) + number
+            left -= number
+    if not parts:
+        return None
+    if left:
+        parts["text"] = left
+    return parts
+
+
+class _Embedded(Struct, gc=False):
+    usage: Any = field(default=None, name="usageMetadata")
+    predictions: Any = None
+    metadata: Any = None
+
+
+class EmbedReader(Reader):
+    """``embedContent`` states no usage, or ``usageMetadata``; ``predict`` counts per text."""
+
+    __slots__ = ()
+
+    def _document(self, body: bytes) -> bool:
+        embedded = self._decode(_EMBEDDED, body)
+        if embedded is None:
+            return False
+        facts = self.facts
+        facts.input_tokens = self._count(obj(embedded.usage), "promptTokenCount")
+        predictions = embedded.predictions
+        if type(predictions) is list and facts.operation == "embeddings":
+            counts = [
+                obj(obj(obj(p).get("embeddings")).get("statistics")).get("token_count") for p in predictions
+            ]
+            numbers = [count(int(c) if type(c) is float and c.is_integer() else c) for c in counts]
+            known = [number for number in numbers if number is not None]
+            if known and len(known) == len(numbers):
+                facts.input_tokens = sum(known)
+        facts.usage_seen = facts.input_tokens is not None
+        return True
+
+
+_EMBEDDED = msgspec.json.Decoder(_Embedded)
+
+
+class _Interaction(Struct, gc=False):
+    id: Any = None
+    model: Any = None
+    status: Any = None
+    usage: Any = None
+    service_tier: Any = None
+    error: Any = None
+    steps: Any = None
+    outputs: Any = None
+
+
+class _InteractionEvent(Struct, gc=False):
+    event_type: Any = None
+    interaction: _Interaction | None = None
+    delta: Any = None
+    error: Any = None
+
+
+_INTERACTION = msgspec.json.Decoder(_Interaction)
+_INTERACTION_EVENT = msgspec.json.Decoder(_InteractionEvent)
+
+
+class InteractionsReader(Reader):
+    """Answers of the Interactions API, plain and streamed."""
+
+    __slots__ = ()
+
+    def _event(self, name: bytes, data: bytes) -> int:
+        if data == b"[DONE]":
+            self.facts.terminal = True
+            return 0
+        event = self._decode(_INTERACTION_EVENT, data)
+        if event is None:
+            self._bad_event(data)
+            return 0
+        if event.error is not None:
+            self._fault(fault({"error": event.error}, {}), in_stream=True)
+        if event.interaction is not None:
+            self._interaction(event.interaction, in_stream=True)
+            if event.event_type == "interaction.completed":
+                self.facts.terminal = True
+        delta = obj(event.delta)
+        if delta.get("type") == "text":
+            return self._text(delta.get("text"))
+        return 1 if delta.get("arguments") or obj(delta.get("content")).get("text") else 0
+
+    def _document(self, body: bytes) -> bool:
+        interaction = self._decode(_INTERACTION, body)
+        if interaction is None:
+            return False
+        self._interaction(interaction, in_stream=False)
+        content = 0
+        for step in (interaction.outputs or interaction.steps or ())[:1000]:
+            step = obj(step)
+            inner = step.get("content")
+            for part in inner if type(inner) is list else [step]:
+                if obj(part).get("type") == "text":
+                    content += self._text(obj(part).get("text"))
+        self.facts.has_content = content > 0
+        return True
+
+    def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
+        facts = self.facts
+        facts.response_id = name(said.id) or facts.response_id
+        facts.response_model = model_name(said.model) or facts.response_model
+        facts.service_tier = name(said.service_tier) or facts.service_tier
+        if said.error is not None:
+            self._fault(fault({"error": said.error}, {}), in_stream=in_stream)
+        usage = obj(said.usage)
+        if not usage:
+            return
+        take = self._count
+        prompt, tools = take(usage, "total_input_tokens"), take(usage, "total_tool_use_tokens")
+        answer, thoughts = take(usage, "total_output_tokens"), take(usage, "total_thought_tokens")
+        facts.input_tokens = None if prompt is None else prompt + (tools or 0)
+        facts.output_tokens = None if answer is None else answer + (thoughts or 0)
+        facts.reasoning_tokens = thoughts
+        facts.cache_read_tokens = take(usage, "total_cached_tokens")
+        fit_parts(self)
+        facts.usage_seen = facts.input_tokens is not None
+        facts.output_final = facts.output_tokens is not None
+
+
+def _model(path: str) -> str | None:
+    """The model in ``.../models/{model}:verb``."""
+    tail = path[path.rfind("/") + 1 :]
+    return model_name(unquote(tail[: tail.rfind(":")]))
+
+
+def _provider(request: Request, provider: str | None) -> str | None:
+    """Known host, or the path of a gateway; the name for "one of the two" where it does not tell."""
+    if provider is not None:
+        return provider
+    if "/publishers/" in request.path:
+        return "gcp.vertex_ai"
+    return "gcp.gen_ai" if "/models/" in request.path else None
+
+
+def _facts(request: Request, provider: str | None, operation: str, *, calls: bool = True) -> Facts | None:
+    who = _provider(request, provider)
+    if who is None:
+        return None
+    facts = Facts(who, operation, inference=operation == "generate_content", llm_call=calls)
+    fields = decode_request(request, _REQUEST)
+    read_fields(facts, fields)
+    facts.request_model = _model(request.path)
+    facts.stream = ":stream" in request.path
+    return facts
+
+
+def generate(request: Request, provider: str | None) -> Reader | None:
+    """``:generateContent`` and ``:streamGenerateContent``."""
+    facts = _facts(request, provider, "generate_content")
+    return None if facts is None else GenerateReader(facts)
+
+
+def embed(request: Request, provider: str | None) -> Reader | None:
+    """``:embedContent`` and ``:batchEmbedContents``."""
+    facts = _facts(request, provider, "embeddings")
+    return None if facts is None else EmbedReader(facts)
+
+
+def predict(request: Request, provider: str | None) -> Reader | None:
+    """``:predict`` of a publisher's model on Vertex AI: embeddings, images."""
+    if provider != "gcp.vertex_ai" or "/publishers/" not in request.path:
+        return None
+    facts = _facts(request, provider, "embeddings" if "embed" in request.path else "other")
+    return None if facts is None else EmbedReader(facts)
+
+
+def count_tokens(request: Request, provider: str | None) -> Reader | None:
+    """``:countTokens``."""
+    facts = _facts(request, provider, "count_tokens", calls=False)
+    return None if facts is None else CountReader(facts)
+
+
+def interactions(request: Request, provider: str | None) -> Reader | None:
+    """``POST /v1beta/interactions``."""
+    if provider not in ("gcp.gemini", "gcp.vertex_ai"):
+        return None
+    facts = Facts(provider, "generate_content", inference=True, llm_call=True)
+    return InteractionsReader(read_fields(facts, decode_request(request)))
+
+
+def raw_predict(request: Request, provider: str | None) -> Reader | None:
+    """``:rawPredict`` and ``:streamRawPredict``: other publishers' own APIs on Vertex AI."""
+    _, found, publisher = request.path.partition("/publishers/")
+    if not found:
+        return None
+    fields = decode_request(request)
+    model = _model(request.path)
+    counts = model == "count-tokens"
+    facts = Facts(
+        provider or "gcp.vertex_ai",
+        "count_tokens" if counts else "chat",
+        inference=not counts,
+        llm_call=not counts,
+    )
+    read_fields(facts, fields)
+    if not counts:
+        facts.request_model = model
+    facts.stream = facts.stream or ":stream" in request.path
+    if counts:
+        return CountReader(facts)
+    return MessagesReader(facts) if publisher.startswith("anthropic/") else ChatReader(facts)
