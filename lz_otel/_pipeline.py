@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline"]
 
 _REDIRECT_KEY = "lz_otel.call"
+# Mechanisms whose hit makes the same usage cheaper than the table says (articles 000 and 004, A)
+_CHEAPER = ("symbolic", "scheduling")
+_MAX_STARTED = 10_000
+_NO_NAMES: tuple[str, ...] = ()
 _NO_RESULTS: tuple[Any, ...] = ()
 
 
@@ -83,7 +87,7 @@ class Pipeline:
         self.generation = 0
         self.deferred: deque[Any] = deque()
         self.call_listeners: list[Callable[[Any, Exchange | None], None]] = []
-        self._started: set[tuple[str, ...]] = set()
+        self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # common values: mechanisms at 0
         self._random = random.Random().random  # noqa: S311 - sampling, not secrecy
         store.before_snapshot.append(self.drain)
 
@@ -116,7 +120,7 @@ class Pipeline:
 
     def _call_of(self, http_request: Any, started_at: float) -> Call:
         call = current_call.get()
-        if call is not None and not call.exited and call.generation == self.generation:
+        if call is not None and not call.exited and not call.ended and call.generation == self.generation:
             return call
         held = http_request.extensions.get(_REDIRECT_KEY)
         if held is not None and not held.call.ended and held.call.generation == self.generation:
@@ -144,26 +148,32 @@ class Pipeline:
                 group,
             )
             if facts.llm_call:
-                if call.common not in self._started:
-                    self._start_at_zero(call.common, ())
+                self._start_at_zero(call.common)
                 self.store.add(((CALL_ACTIVE, call.common, 1.0),))
+                if operation is not None:
+                    operation.call_begun()
         if self.spans is not None and facts.llm_call:
             self.spans.attempt_begun(call, observer)
         observer.extensions = None if call.sdk else http_request.extensions
 
-    def _start_at_zero(self, common: tuple[str, ...], awake: tuple[str, ...]) -> None:
-        first = common not in self._started
-        if len(self._started) < 10_000:
-            self._started.add(common)
-        if self.judges is not None and first:
-            awake = (*awake, *self.judges.awake)
-        for metric, sets in rules.zeros(common, awake, first=first):
+    def _start_at_zero(self, common: tuple[str, ...]) -> None:
+        """Counters of closed lists start at 0 with the first call, and with the mechanism they belong to."""
+        awake = _NO_NAMES if self.judges is None else self.judges.awake
+        done = self._started.get(common)
+        if done is awake:
+            return
+        if len(self._started) < _MAX_STARTED or done is not None:
+            self._started[common] = awake
+        for metric, sets in rules.zeros(common, [n for n in awake if n not in (done or ())], first=done is None):
             self.store.touch(metric, sets)
 
     def head_arrived(self, observer: Observer) -> None:
         """The response head is known: mechanisms may ask for what they need of the body."""
         if self.judges is not None and observer.facts.llm_call:
-            self.judges.begin(observer.request, observer.facts, observer.status, observer.headers)
+            try:
+                self.judges.begin(observer.request, observer.facts, observer.headers)
+            except Exception as fault:  # noqa: BLE001 - a mechanism's fault must not lose the call
+                guard.fault("judge", fault)
 
     # --- the end of an attempt, and of a call --------------------------------------------
 
@@ -177,7 +187,7 @@ class Pipeline:
         call.last = observer
         if not observer.facts.llm_call:
             if self.judges is not None:
-                self.judges.counted(observer.request, observer.facts)
+                self.judges.counted(self._exchange(call, observer, observer.ending, observer.error_type))
             return
         assert call.common is not None
         self.store.add(rules.attempt(call.common, observer.attempt_status, self._retry_reason(call, observer)))
@@ -185,10 +195,20 @@ class Pipeline:
         status = observer.status
         if status is not None and 300 <= status < 400 and not call.sdk and "location" in observer.headers:
             self._wait_for_redirect(call, observer)
-        elif call.exited and call.open <= 0:
+        elif call.open <= 0 and (call.exited or self._answered(call, observer)):
             self.end_call(call)
         if call.overhead is not None:
             call.overhead += perf_counter() - started
+
+    def _answered(self, call: Call, observer: Observer) -> bool:
+        """An SDK that traces ends its span right after a good answer: what we add must be there before."""
+        return (
+            self.spans is not None
+            and observer.ending == Ending.OK
+            and observer.status is not None
+            and observer.status < 300
+            and self.spans.borrowed(call)
+        )
 
     def _retry_reason(self, call: Call, observer: Observer) -> str | None:
         """Why this attempt is a retry; ``None`` when it is none (first, redirect, another helper's request)."""
@@ -266,9 +286,8 @@ class Pipeline:
         results: Any = _NO_RESULTS
         if self.judges is not None:
             exchange = self._exchange(call, observer, ending, error_type)
-            results, woken = self.judges.judge(exchange)
-            if woken:
-                self._start_at_zero(common, woken)
+            results = self.judges.judge(exchange)
+            self._start_at_zero(common)
         labels = self.labels
         ended = rules.Ended(
             facts,
@@ -284,7 +303,7 @@ class Pipeline:
             results=results,
         )
         if self.prices is not None:
-            self._price(ended)
+            self._price(ended, observer.request)
         rows += rules.call(ended, self.legacy)
         if not ended.cached and observer.headers:
             rows += rules.limits(common, limits.read(observer.headers, time()))
@@ -297,9 +316,19 @@ class Pipeline:
         for listener in self.call_listeners:
             listener(ended, exchange)
 
-    def _price(self, ended: rules.Ended) -> None:
+    def _price(self, ended: rules.Ended, request: Request) -> None:
+        """The cost of a call; what a fast path saved is taken off the table's price."""
         try:
-            self.prices.apply(ended)
+            if ended.cached or not ended.facts.llm_call:
+                return
+            cost = self.prices.price(ended.facts, time(), request)
+            if cost is None:
+                return
+            for result in ended.results:
+                verdict = result.verdict
+                if verdict is not None and verdict.mechanism in _CHEAPER and result.saved_usd:
+                    cost = cost._replace(usd=max(0.0, cost.usd - result.saved_usd))
+            ended.cost = cost
         except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
             guard.fault("judge", fault)
 

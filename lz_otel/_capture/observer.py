@@ -129,10 +129,18 @@ class Observer:
             else:
                 self._feed_encoded(data, now)
         except BaseException:
-            self._feed = _ignore  # a reader that failed once is not asked again
-            self._decoder = None
-            self.facts.malformed.append("body")
+            self._distrust()
             raise
+
+    def _distrust(self) -> None:
+        """Something of ours failed on the body: first do without the sinks, then without the body."""
+        facts = self.facts
+        if facts.text_sink is not None or facts.mask_sink is not None:
+            facts.text_sink = facts.mask_sink = None
+            return
+        self._feed = _ignore
+        self._decoder = None
+        facts.malformed.append("body")
 
     def feed_decoded(self, content: bytes) -> None:
         """A body that its transport had already read and decoded."""

@@ -10,8 +10,11 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context
 
 from lz_otel._capture.calls import Call, current_call, current_operation
 from lz_otel._capture.patch import hook_client
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["SdkHooks"]
 
 PACKAGES = ("anthropic", "openai")
-_CLASSES = ("SyncAPIClient", "AsyncAPIClient")
 
 
 class SdkHooks:
@@ -33,38 +35,48 @@ class SdkHooks:
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks
-        self._installed: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self._installed: dict[tuple[str, str, str], tuple[Any, Any]] = {}
         self.looked_at: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
     def packages(self) -> tuple[str, ...]:
         """SDKs whose request methods are hooked."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name, _ in self._installed))
+        return tuple(dict.fromkeys(name.partition(".")[0] for name, _, _ in self._installed))
 
     def hook(self, module: ModuleType) -> None:
         """Hook the client classes of one ``_base_client`` module."""
-        for class_name in _CLASSES:
+        for class_name, method, make in _POINTS:
             cls = getattr(module, class_name, None)
-            original = None if cls is None else cls.__dict__.get("request")
-            key = (module.__name__, class_name)
+            original = None if cls is None else cls.__dict__.get(method)
+            key = (module.__name__, class_name, method)
             if original is None or (key in self._installed and self._installed[key][1] is original):
                 continue
-            make = _sync_request if class_name == "SyncAPIClient" else _async_request
             hook = make(self, original)
-            setattr(cls, "request", hook)  # noqa: B010 - cls is any class
+            setattr(cls, method, hook)
             self._installed[key] = (original, hook)
 
     def remove(self) -> None:
         """Take off the hooks that are still on top."""
         self.looked_at = weakref.WeakSet()
-        for (name, class_name), (original, hook) in list(self._installed.items()):
+        for (name, class_name, method), (original, hook) in list(self._installed.items()):
             cls = getattr(sys.modules.get(name), class_name, None)
-            if cls is not None and cls.__dict__.get("request") is hook:
-                cls.request = original
-                del self._installed[(name, class_name)]
+            if cls is not None and cls.__dict__.get(method) is hook:
+                setattr(cls, method, original)
+                del self._installed[(name, class_name, method)]
 
 
-def _begin(owner: SdkHooks, client: Any) -> tuple[Call, Any] | None:
+class _Begun:
+    """What is to be undone when the request method is left."""
+
+    __slots__ = ("call", "span_token", "token")
+
+    def __init__(self, call: Call, token: Any, span_token: Any) -> None:
+        self.call = call
+        self.token = token
+        self.span_token = span_token
+
+
+def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> _Begun | None:
     """Open a call; ``None`` when switched off or already inside one. Never raises."""
     try:
         hub = owner.hooks.hub
@@ -79,31 +91,63 @@ def _begin(owner: SdkHooks, client: Any) -> tuple[Call, Any] | None:
             hook_client(owner.hooks, http)  # a transport of its own (MockTransport, aiohttp) is seen too
         call = Call(perf_counter(), sdk=True, operation=current_operation.get())
         call.generation = hub.generation
-        return call, current_call.set(call)
+        span_token = None
+        if hub.spans is not None:
+            options = args[1] if len(args) > 1 else kwargs.get("options")
+            span_token = hub.spans.sdk_begun(call, client, options)
+        return _Begun(call, current_call.set(call), span_token)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
         return None
 
 
-def _exit(owner: SdkHooks, begun: tuple[Call, Any], error: BaseException | None) -> None:
+def _exit(owner: SdkHooks, begun: _Begun, error: BaseException | None) -> None:
     """Close a call. Never raises."""
-    call, token = begun
     try:
-        try:
-            current_call.reset(token)
-        except ValueError:  # left in another context: the variable dies with that one
-            pass
+        with suppress(ValueError):  # left in another context: the variable dies with that one
+            current_call.reset(begun.token)
         hub = owner.hooks.hub
+        if begun.span_token is not None:
+            context.detach(begun.span_token)
         if hub is not None:
-            hub.call_left(call, error)
+            hub.call_left(begun.call, error)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
+
+
+def _look_for_span(owner: SdkHooks) -> None:
+    """Inside the SDK's own span, if it makes one, and before HTTP spans hide it. Never raises."""
+    try:
+        hub = owner.hooks.hub
+        call = current_call.get()
+        if hub is not None and hub.spans is not None and call is not None:
+            hub.spans.sdk_span(call)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("spans", fault)
+
+
+def _sync_inner(owner: SdkHooks, original: Any) -> Any:
+    @functools.wraps(original)
+    def _request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _look_for_span(owner)
+        return original(self, *args, **kwargs)
+
+    return _request
+
+
+def _async_inner(owner: SdkHooks, original: Any) -> Any:
+    @functools.wraps(original)
+    async def _request(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _look_for_span(owner)
+        return await original(self, *args, **kwargs)
+
+    return _request
 
 
 def _sync_request(owner: SdkHooks, original: Any) -> Any:
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = _begin(owner, self)
+        begun = _begin(owner, self, args, kwargs)
         if begun is None:
             return original(self, *args, **kwargs)
         try:
@@ -120,7 +164,7 @@ def _sync_request(owner: SdkHooks, original: Any) -> Any:
 def _async_request(owner: SdkHooks, original: Any) -> Any:
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = _begin(owner, self)
+        begun = _begin(owner, self, args, kwargs)
         if begun is None:
             return await original(self, *args, **kwargs)
         try:
@@ -132,3 +176,12 @@ def _async_request(owner: SdkHooks, original: Any) -> Any:
         return result
 
     return request
+
+
+# The inner method is where the SDK's own span is current (``anthropic`` 2.x); it is absent in some versions.
+_POINTS = (
+    ("SyncAPIClient", "request", _sync_request),
+    ("AsyncAPIClient", "request", _async_request),
+    ("SyncAPIClient", "_request", _sync_inner),
+    ("AsyncAPIClient", "_request", _async_inner),
+)

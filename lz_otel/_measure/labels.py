@@ -48,9 +48,9 @@ class _Open:
         text = clean(value)
         if text == OTHER:
             return OTHER
-        if self._admitted >= self._cap:
-            if self._known is None or not self._known(text) or len(self._lookup) > self._cap * 4:
-                return OTHER
+        full = self._admitted >= self._cap
+        if full and (self._known is None or not self._known(text) or len(self._lookup) > self._cap * 4):
+            return OTHER
         self._admitted += 1
         self._lookup[text] = text
         return text

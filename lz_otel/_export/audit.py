@@ -1,0 +1,213 @@
+"""Opt-in logs: one line per call without content, and the audit log of pruned originals.
+
+The audit log (article 001, A: ``log_type: layer_zero_audit``) holds the original messages of
+requests that asked for pruning, since what is pruned never appears in an application's log. It goes
+to a file of its own, readable by its owner only, and nowhere else. It is off by default.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import os
+import queue
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import structlog
+
+from lz_otel._guard import guard
+from lz_otel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from lz_otel._measure.rules import Ended
+    from lz_otel.model import Exchange
+
+__all__ = ["AuditLog", "CallLog"]
+
+_LOG = logging.getLogger("lz_otel")
+_QUEUE = 1000
+_MAX_ENTRY = 4 * 1024 * 1024
+
+
+def _trace_id() -> str | None:
+    from opentelemetry import trace
+
+    context = trace.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context.is_valid else None
+
+
+class CallLog:
+    """One JSON line per call on the logger ``lz_otel.calls`` (level INFO), without any content."""
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._log = structlog.wrap_logger(
+            logger or logging.getLogger("lz_otel.calls"),
+            processors=[structlog.processors.JSONRenderer()],
+            wrapper_class=structlog.stdlib.BoundLogger,
+            cache_logger_on_first_use=True,
+        )
+
+    def write(self, ended: Ended, exchange: Exchange | None) -> None:
+        """Log an ended call."""
+        operation, provider, model, route, group = ended.common
+        facts = ended.facts
+        fields: dict[str, Any] = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "operation": operation,
+            "provider": provider,
+            "request_model": model,
+            "response_model": ended.response_model,
+            "route": route,
+            "group": group,
+            "status": ended.status,
+            "ending": ended.ending,
+            "error_type": ended.error_type,
+            "duration_s": round(ended.ended_at - ended.started_at, 6),
+            "stream": facts.stream,
+            "path": ended.path,
+            "served_by": ended.served_by,
+            "input_tokens": facts.input_tokens,
+            "output_tokens": facts.output_tokens if facts.output_final else None,
+            "cache_read_tokens": facts.cache_read_tokens,
+            "cache_write_tokens": facts.cache_write_tokens,
+            "cost_usd": None if ended.cost is None else ended.cost.usd,
+            "trace_id": _trace_id(),
+        }
+        for result in ended.results:
+            if result.verdict is not None:
+                fields[result.verdict.mechanism] = result.verdict.decision
+                if result.verdict.reason:
+                    fields[f"{result.verdict.mechanism}_reason"] = result.verdict.reason
+        self._log.info("call", **{k: v for k, v in fields.items() if v not in (None, "")})
+
+
+class _Handler(logging.handlers.RotatingFileHandler):
+    """A rotating file that only its owner can read; a full disk is counted and told once."""
+
+    def __init__(self, path: str, max_bytes: int, backups: int) -> None:
+        self._told = False
+        super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+
+    def _open(self) -> Any:
+        def private(name: str, flags: int) -> int:
+            return os.open(name, flags, 0o600)
+
+        stream = open(self.baseFilename, self.mode, encoding=self.encoding, opener=private)  # noqa: SIM115
+        Path(self.baseFilename).chmod(0o600)  # it may have been there before
+        return stream
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name logging calls
+        """Called by logging when a line could not be written."""
+        guard_count(OSError("audit log"))
+        if not self._told:
+            self._told = True
+            _LOG.warning("lz_otel: the audit log %s cannot be written; entries are lost", self.baseFilename)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line; tell when writing works again."""
+        before = self.stream.tell() if self.stream is not None else None
+        super().emit(record)
+        if self._told and self.stream is not None and before is not None and self.stream.tell() > before:
+            self._told = False
+            _LOG.warning("lz_otel: the audit log %s can be written again", self.baseFilename)
+
+
+def guard_count(error: BaseException) -> None:
+    """Count a fault of the audit log without a log line of the guard's own."""
+    if guard.on_fault is not None:
+        guard.on_fault("audit")
+
+
+class AuditLog:
+    """The audit log: filled by the calls, written by a thread of its own, bounded in between.
+
+    Args:
+        path: file to append to; made with mode 0600.
+        max_bytes: size at which it is rotated.
+        backups: how many rotated files are kept.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+
+    def __init__(self, path: str, max_bytes: int, backups: int) -> None:
+        try:
+            self._handler = _Handler(path, max_bytes, backups)
+        except OSError as error:
+            raise ConfigurationError(
+                "LZ_OTEL_AUDIT_LOG", path, f"a file that can be written ({error.strerror or type(error).__name__})"
+            ) from None
+        self._logger = logging.Logger("lz_otel.audit")  # noqa: LOG001 - not in the tree: nothing propagates
+        self._logger.addHandler(self._handler)
+        self._log = structlog.wrap_logger(
+            self._logger,
+            processors=[structlog.processors.JSONRenderer()],
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+        self._reset()
+
+    def _reset(self) -> None:
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(_QUEUE)
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+
+    def write(self, ended: Ended, exchange: Exchange | None) -> None:
+        """Keep the original of a call that asked for pruning."""
+        if exchange is None or not any(
+            r.verdict is not None and r.verdict.mechanism == "pruning" for r in ended.results
+        ):
+            return
+        body = exchange.request.body
+        if body is None or len(body) > _MAX_ENTRY:
+            guard_count(ValueError("audit entry"))
+            return
+        if self._pid != os.getpid():
+            self._reset()
+        entry = {
+            "log_type": "layer_zero_audit",
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "model": ended.common[2],
+            "route": ended.common[3],
+            "group": ended.common[4],
+            "response_id": ended.facts.response_id,
+            "trace_id": _trace_id(),
+            "body": body,
+        }
+        try:
+            self._queue.put_nowait(entry)
+        except queue.Full:
+            guard_count(OverflowError("audit queue"))
+            return
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="lz-otel-audit", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            entry = self._queue.get()
+            try:
+                if entry is None:
+                    return
+                body = msgspec.json.decode(entry.pop("body"))
+                if isinstance(body, dict):
+                    entry |= {k: body[k] for k in ("system", "messages", "tools") if k in body}
+                self._log.info("pruned", **entry)
+            except Exception as fault:  # noqa: BLE001 - the thread must live on
+                guard.fault("audit", fault)
+            finally:
+                self._queue.task_done()
+
+    def close(self, timeout: float = 3.0) -> None:
+        """Write what is waiting, within ``timeout`` seconds, and close the file."""
+        thread = self._thread
+        if thread is not None and thread.is_alive() and self._pid == os.getpid():
+            try:
+                self._queue.put(None, timeout=timeout)
+            except queue.Full:
+                return
+            thread.join(timeout)
+        self._handler.close()

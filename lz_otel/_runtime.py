@@ -1,0 +1,396 @@
+"""Composition root: settings, exporters, pipeline and hooks, put together and taken apart.
+
+All global state of lz_otel is the one `_Runtime` in `_current`, behind one lock.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import logging
+import os
+import platform
+import threading
+import time
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from lz_otel import _config, catalogue
+from lz_otel._capture.imports import WhenImported
+from lz_otel._capture.patch import MODULES, Hooks, hook_client, unhook_clients
+from lz_otel._capture.sdk import PACKAGES, SdkHooks
+from lz_otel._extract import candidate
+from lz_otel._guard import guard
+from lz_otel._measure.labels import Labels
+from lz_otel._measure.store import Store
+from lz_otel._pipeline import Pipeline
+from lz_otel._reports import Reports
+from lz_otel._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lz_otel._config import Settings
+
+__all__ = [
+    "Status",
+    "instrument",
+    "instrument_client",
+    "status",
+    "uninstrument",
+]
+
+_LOG = logging.getLogger("lz_otel")
+_lock = threading.RLock()
+_current: _Runtime | None = None
+_fork_registered = False
+
+
+class Status:
+    """What `instrument` has put in place.
+
+    Attributes:
+        enabled: whether calls are observed.
+        hooked: modules and SDKs whose classes are hooked now.
+        waiting: those that will be hooked when the application imports them.
+        exporters: where metrics go: ``prometheus``, ``otlp``, ``console``, ``meter_provider``.
+        prometheus_port: port of our own ``/metrics``, if it is served.
+    """
+
+    __slots__ = ("enabled", "exporters", "hooked", "prometheus_port", "waiting")
+
+    def __init__(
+        self,
+        enabled: bool,
+        hooked: tuple[str, ...] = (),
+        waiting: tuple[str, ...] = (),
+        exporters: tuple[str, ...] = (),
+        prometheus_port: int | None = None,
+    ) -> None:
+        self.enabled = enabled
+        self.hooked = hooked
+        self.waiting = waiting
+        self.exporters = exporters
+        self.prometheus_port = prometheus_port
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"Status({fields})"
+
+
+class _Runtime:
+    """One instrumentation in force."""
+
+    def __init__(self, settings: Settings, meter_provider: Any, tracer_provider: Any, registry: Any) -> None:
+        from lz_otel._judge.cost import Prices
+
+        self.settings = settings
+        self.prices = Prices.load(settings.prices)
+        self.store = Store(catalogue.selected(settings.conventions), settings.max_series)
+        self.labels = Labels(functools.partial(_priced, self.prices))
+        self.judges = self._make_judges()
+        self.spans = self._make_spans(tracer_provider)
+        self.pipeline = Pipeline(
+            self.store,
+            self.labels,
+            judges=self.judges,
+            prices=self.prices,
+            spans=self.spans,
+            providers=settings.providers,
+            legacy=settings.conventions != "latest",
+            overhead_sample=settings.overhead_sample,
+        )
+        self.reports = Reports(self.store, self.labels, lambda: () if self.judges is None else self.judges.awake)
+        self.hooks = Hooks()
+        self.sdks = SdkHooks(self.hooks)
+        self.exporters: list[Any] = []
+        self.exporter_names: list[str] = []
+        self._make_exporters(meter_provider, registry)
+        self._make_logs()
+        callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
+        callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
+        self.imports = WhenImported(callbacks)
+
+    # --- making -----------------------------------------------------------------------------
+
+    def _make_judges(self) -> Any:
+        settings = self.settings
+        if settings.mechanisms == ("none",):
+            return None
+        from lz_otel._judge import signals
+        from lz_otel._judge.judges import Judges
+
+        table = signals.load(settings.signals, settings.response_cache_header)
+        return Judges(table, settings.mechanisms, self.prices, miss_reasons=settings.miss_reasons)
+
+    def _make_spans(self, tracer_provider: Any) -> Any:
+        if self.settings.spans == "off":
+            return None
+        from lz_otel._measure.spans import Spans
+
+        return Spans(tracer_provider, __version__, lambda method, path: candidate(method, path) is not None)
+
+    def _make_exporters(self, meter_provider: Any, registry: Any) -> None:
+        settings = self.settings
+        names = settings.exporters
+        explicit = names is not None
+        host_provider = meter_provider or (None if explicit else _global_meter_provider())
+        if host_provider is None and not explicit:
+            names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
+        for name in names or ():
+            made = self._exporter(name, registry)
+            if made is not None:
+                self.exporters.append(made)
+                self.exporter_names.append(name)
+        if host_provider is not None:
+            from lz_otel._export.provider import ProviderExporter
+
+            self.exporters.append(ProviderExporter(self.store, host_provider, version=__version__))
+            self.exporter_names.append("meter_provider")
+
+    def _exporter(self, name: str, registry: Any) -> Any:
+        settings = self.settings
+        if name == "prometheus":
+            if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+                from lz_otel._export.multiprocess import MultiprocessExporter
+
+                return MultiprocessExporter(self.store, settings.prometheus_host, settings.prometheus_port)
+            from lz_otel._export.prometheus import PrometheusExporter
+
+            return PrometheusExporter(self.store, settings.prometheus_host, settings.prometheus_port, registry)
+        if name == "otlp":
+            from lz_otel._export.otlp import OtlpExporter
+
+            protocol = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or os.environ.get(
+                "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
+            )
+            return OtlpExporter(
+                self.store, settings.export_interval, settings.export_timeout, __version__, protocol=protocol
+            )
+        if name == "console":
+            from lz_otel._export.otlp import ConsoleExporter
+
+            return ConsoleExporter(self.store, settings.export_interval, settings.export_timeout, __version__)
+        return None
+
+    def _make_logs(self) -> None:
+        settings = self.settings
+        self.audit: Any = None
+        if settings.call_log or settings.audit_log:
+            from lz_otel._export import audit
+
+            if settings.call_log:
+                self.pipeline.call_listeners.append(audit.CallLog().write)
+            if settings.audit_log:
+                self.audit = audit.AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
+                self.pipeline.call_listeners.append(self.audit.write)
+                atexit.register(self.audit.close)
+
+    # --- starting and stopping ----------------------------------------------------------------
+
+    def start(self) -> None:
+        """Export, then observe: no call is seen before there is a place for its numbers."""
+        settings = self.settings
+        guard.on_fault = self.pipeline.count_fault
+        for exporter in self.exporters:
+            exporter.start()
+        self._constants()
+        if settings.trace_exporters and settings.trace_exporters != ("none",):
+            from lz_otel._export import traces
+
+            traces.set_up(settings.trace_exporters)
+        if settings.http_spans == "on" or (settings.http_spans == "auto" and self._own_traces()):
+            from lz_otel._export import traces
+
+            traces.http_spans()
+        self.hooks.hub = self.pipeline
+        self.imports.install()
+        warning = self.prices.stale(time.time())
+        if warning:
+            _LOG.warning("lz_otel: %s", warning)
+
+    def _own_traces(self) -> bool:
+        names = self.settings.trace_exporters
+        return bool(names) and names != ("none",)
+
+    def _constants(self) -> None:
+        """Numbers that are there before any call: what is running, and faults at 0."""
+        labels = (__version__, platform.python___version__, _package("httpx"), _package("httpx2"))
+        self.store.add(((catalogue.BUILD_INFO, labels, 1.0),))
+        where = catalogue.INTERNAL_ERRORS.attributes[0].values
+        self.store.touch(catalogue.INTERNAL_ERRORS, [(w,) for w in where])
+
+    def stop(self, timeout: float) -> None:
+        """Unhook first, then let the exporters say their last word."""
+        self.imports.remove()
+        self.sdks.remove()
+        unhook_clients()
+        self.hooks.remove()
+        self.pipeline.drain()
+        for exporter in self.exporters:
+            try:
+                exporter.stop(timeout)
+            except Exception as fault:  # noqa: BLE001 - one exporter must not keep the others from stopping
+                guard.fault("export", fault)
+        if self.audit is not None:
+            atexit.unregister(self.audit.close)
+            self.audit.close(timeout)
+        guard.on_fault = None
+
+    def status(self) -> Status:
+        """See `Status`."""
+        port = next((e.port for e in self.exporters if getattr(e, "port", None) is not None), None)
+        return Status(
+            True,
+            (*self.hooks.modules, *self.sdks.packages),
+            tuple(name.partition(".")[0] for name in self.imports.waiting),
+            tuple(self.exporter_names),
+            port,
+        )
+
+    def after_fork_in_child(self) -> None:
+        """The child starts from zero, with exporters of its own."""
+        self.pipeline.after_fork_in_child()
+        if self.judges is not None:
+            self.judges.after_fork_in_child()
+        self._constants()
+        for exporter in self.exporters:
+            exporter.after_fork_in_child()
+
+
+def _priced(prices: Any, model: str) -> bool:
+    """Whether the price table knows a model: such names are always admitted as labels."""
+    row, _, _ = prices.table.find(model, "", time.time())
+    return row is not None
+
+
+def _package(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _global_meter_provider() -> Any:
+    """The MeterProvider that the application has set, or ``None``."""
+    from opentelemetry import metrics
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    provider = metrics.get_meter_provider()
+    return provider if isinstance(provider, MeterProvider) else None
+
+
+def current() -> _Runtime | None:
+    """The instrumentation in force."""
+    return _current
+
+
+def instrument(
+    *, meter_provider: Any = None, tracer_provider: Any = None, registry: Any = None, **settings: Any
+) -> Status:
+    """Observe every call that this process makes to LLM APIs over httpx or httpx2.
+
+    Call it once at start-up. Calling it again changes nothing. Clients made before count too.
+
+    Args:
+        meter_provider: an OpenTelemetry MeterProvider to record into (used, never replaced).
+        tracer_provider: an OpenTelemetry TracerProvider for spans; by default the global one.
+        registry: a prometheus_client registry; by default the global one.
+        **settings: any row of the table of settings, for example ``exporters=("otlp",)``.
+
+    Returns:
+        What was put in place.
+
+    Raises:
+        ConfigurationError: a setting cannot be used; the text names it, its value and what is allowed.
+    """
+    global _current
+    with _lock:
+        if _current is not None:
+            _LOG.debug("lz_otel: instrument() was called again; nothing to do")
+            return _current.status()
+        loaded = _config.load(**settings)
+        if loaded.disabled:
+            _LOG.info("lz_otel: switched off by OTEL_SDK_DISABLED")
+            return Status(False)
+        runtime = _Runtime(loaded, meter_provider, tracer_provider, registry)
+        _register_fork()
+        runtime.start()
+        _current = runtime
+        status = runtime.status()
+    _tell(status)
+    return status
+
+
+def _tell(status: Status) -> None:
+    installed = [name for name in MODULES if _package(name)]
+    if not status.hooked and not installed:
+        _LOG.warning("lz_otel: neither httpx nor httpx2 is installed, so no call can be observed")
+    else:
+        _LOG.info(
+            "lz_otel: observing %s%s; metrics to %s",
+            ", ".join(status.hooked) or "nothing yet",
+            f" (and {', '.join(status.waiting)} when imported)" if status.waiting else "",
+            ", ".join(status.exporters) or "nowhere",
+        )
+
+
+def uninstrument(timeout: float = 3.0) -> None:
+    """Undo `instrument`: remove what is ours (never another library's wrapper), stop the exporters.
+
+    Args:
+        timeout: most seconds that a last export may take.
+    """
+    global _current
+    with _lock:
+        runtime, _current = _current, None
+        if runtime is not None:
+            runtime.stop(timeout)
+
+
+def status() -> Status:
+    """What is in place now."""
+    runtime = _current
+    return Status(False) if runtime is None else runtime.status()
+
+
+def instrument_client(client: Any) -> int:
+    """Observe one client with a transport of its own (MockTransport, ASGITransport, httpx-aiohttp ...).
+
+    Clients with the ordinary transports need nothing. Does nothing before `instrument`.
+
+    Args:
+        client: a ``Client`` or ``AsyncClient`` of httpx or httpx2, or an SDK's client that holds one.
+
+    Returns:
+        How many transports are observed because of this call.
+    """
+    runtime = _current
+    if runtime is None:
+        return 0
+    inner = getattr(client, "_client", None)
+    return hook_client(runtime.hooks, client if inner is None else inner)
+
+
+# --- fork ---------------------------------------------------------------------------------------
+
+
+def _register_fork() -> None:
+    global _fork_registered
+    if not _fork_registered and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork)
+        _fork_registered = True
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.RLock()
+    guard.reset()
+    runtime = _current
+    if runtime is None:
+        return
+    try:
+        runtime.after_fork_in_child()
+    except Exception as fault:  # noqa: BLE001 - a fork of the host must not fail for us
+        guard.fault("export", fault)
+
