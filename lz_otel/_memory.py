@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["BoundedMap", "BoundedSet", "digest"]
+__all__ = ["BoundedMap", "BoundedSet", "ForkSafeLock", "digest"]
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
@@ -31,6 +31,22 @@ def digest(data: bytes | memoryview) -> int:
     Equal for equal bytes within a process and its forks, unrelated between other processes.
     """
     return hash(data)
+
+
+class ForkSafeLock:
+    """A lock for a ``with`` block; the child of a ``fork`` starts with an unlocked one."""
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _instances.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class BoundedMap(Generic[K, V]):
@@ -115,11 +131,11 @@ class BoundedSet(BoundedMap[K, bool]):
         return self.put(key, True) is not None
 
 
-_instances: weakref.WeakSet[BoundedMap[Any, Any]] = weakref.WeakSet()
+_instances: weakref.WeakSet[BoundedMap[Any, Any] | ForkSafeLock] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Give every map of the child a new lock: a thread that is gone may have held the old one."""
+    """Give every map and lock of the child a new lock: a thread that is gone may have held the old one."""
     for instance in list(_instances):
         instance._lock = threading.Lock()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lz_otel._memory import BoundedMap, BoundedSet, digest
+from lz_otel._memory import BoundedMap, BoundedSet, ForkSafeLock, digest
 
 
 def test_oldest_entry_is_dropped() -> None:
@@ -138,3 +138,16 @@ def test_clear_never_waits() -> None:
     memory._lock.acquire()
     memory.clear()
     assert memory.get("a") is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_lock_is_free_in_the_child() -> None:
+    """A lock held at the time of a fork is free in the child, and excludes others in the parent."""
+    lock = ForkSafeLock()
+    with lock:
+        assert lock._lock.locked()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(1 if lock._lock.locked() else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert not lock._lock.locked()
