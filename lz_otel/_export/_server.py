@@ -110,6 +110,7 @@ class MetricsServer:
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
+        self._told = False
         self.retry_every = RETRY_EVERY
 
     @property
@@ -144,7 +145,8 @@ class MetricsServer:
         try:
             self._server = _Server((self._host, self._port), self._expose)
         except OSError as error:
-            if not self._quiet:
+            if not self._quiet and not self._told:
+                self._told = True
                 logger.warning(
                     "Prometheus: cannot listen on %s:%s (%s); the service goes on without that port. "
                     "Set %s to a free port, or PROMETHEUS_MULTIPROC_DIR if other workers of this service hold it",
@@ -154,6 +156,7 @@ class MetricsServer:
                     SETTING,
                 )
             return False
+        self._told = False
         return True
 
     def _run(self, stopped: threading.Event) -> None:
