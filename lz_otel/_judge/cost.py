@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import datetime
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel._judge.price_table import Rates, Table, load_table
+from lz_otel.model import Facts
 
 if TYPE_CHECKING:
-    from lz_otel.model import Facts, Request
+    from lz_otel.model import Request
 
 __all__ = ["Cost", "FastPrice", "Prices"]
 
@@ -41,7 +42,14 @@ class Cost(NamedTuple):
 
 
 class FastPrice(NamedTuple):
-    """USD of a call that a mechanism served: what it cost, its full price, and the difference."""
+    """USD of a call that a mechanism served.
+
+    Attributes:
+        usd: what it cost.
+        full_usd: what it would have cost without that mechanism (a prompt cache's part included,
+            so that no saving is counted for two mechanisms).
+        saved_usd: the difference.
+    """
 
     usd: float
     full_usd: float
@@ -110,6 +118,38 @@ class Prices:
         return self._by_table(facts, when, request)
 
     def _by_table(self, facts: Facts, when: float, request: Request | None) -> Cost | None:
+        if facts.billed_besides:
+            return self._with_besides(facts, facts.billed_besides, when, request)
+        return self._answer(facts, when, request)
+
+    def _with_besides(
+        self, facts: Facts, besides: list[dict[str, Any]], when: float, request: Request | None
+    ) -> Cost | None:
+        """The answer and what was billed on top of it: compaction by the same model, advice by another (D)."""
+        total = self._answer(facts, when, request)
+        for entry in besides:
+            part = Facts(facts.provider, facts.operation, inference=True, llm_call=True)
+            part.request_model = facts.request_model
+            part.service_tier, part.inference_geo = facts.service_tier, facts.inference_geo
+            model = entry.get("model")
+            if type(model) is str:
+                part.response_model = model
+            else:
+                part.response_model, part.speed = facts.response_model, facts.speed
+            read, written = _count(entry, "cache_read_input_tokens"), _count(entry, "cache_creation_input_tokens")
+            part.input_tokens = _count(entry, "input_tokens") + read + written
+            part.output_tokens = _count(entry, "output_tokens")
+            part.cache_read_tokens, part.cache_write_tokens = read, written
+            split = entry.get("cache_creation")
+            if type(split) is dict:
+                part.cache_write_1h_tokens = _count(split, "ephemeral_1h_input_tokens")
+            cost = self._answer(part, when, request)
+            if total is None or cost is None or total.full_usd is None or cost.full_usd is None:
+                return None
+            total = _cost(total.usd + cost.usd, total.full_usd + cost.full_usd)
+        return total
+
+    def _answer(self, facts: Facts, when: float, request: Request | None) -> Cost | None:
         total = facts.input_tokens
         output = facts.output_tokens or 0
         if total is None:
@@ -150,8 +190,7 @@ class Prices:
             + write_1h * rates[4]
             + spent
         )
-        less = full - usd
-        return Cost(usd, full, less, 0.0) if less >= 0 else Cost(usd, full, 0.0, -less)
+        return _cost(usd, full)
 
     def input_price(self, facts: Facts, when: float, tokens: int, request: Request | None = None) -> float | None:
         """USD of ``tokens`` uncached input tokens in this call (pruned ones, say), or ``None``."""
@@ -165,15 +204,15 @@ class Prices:
     def symbolic_price(self, facts: Facts, when: float, request: Request | None = None) -> FastPrice | None:
         """A hit of the symbolic layer: input at 1/5 of the input price, output free (A, article 000).
 
-        The full price covers the tokens that the answer states. Such an answer states 0 output
-        tokens, so what was saved is a lower bound.
+        What was saved is against the price of the tokens that the answer states. Such an answer
+        states 0 output tokens, so it is a lower bound.
         """
         cost = self._by_table(facts, when, request)
-        if cost is None or cost.full_usd is None:
+        if cost is None:
             return None
         plain = self.input_price(facts, when, facts.input_tokens or 0, request) or 0.0
         usd = plain * self.table.layer_zero["symbolic_input"]
-        return FastPrice(usd, cost.full_usd, cost.full_usd - usd)
+        return FastPrice(usd, cost.usd, cost.usd - usd)
 
     def scheduling_price(
         self, facts: Facts, when: float, similar_qps: float = 0.0, request: Request | None = None
@@ -251,6 +290,17 @@ class Prices:
             start, end, rates.times(factor), None if long is None else long.times(factor), row.long_above,
             vendor.web_search,
         )  # fmt: skip
+
+
+def _cost(usd: float, full: float) -> Cost:
+    less = full - usd
+    return Cost(usd, full, less, 0.0) if less >= 0 else Cost(usd, full, 0.0, -less)
+
+
+def _count(stated: dict[str, Any], key: str) -> int:
+    """A token count of a decoded object; 0 where there is none."""
+    value = stated.get(key)
+    return value if type(value) is int and 0 <= value < 1 << 53 else 0
 
 
 def _vertex_location(path: str) -> str | None:

@@ -329,6 +329,32 @@ def test_web_searches_are_billed_by_request(prices: Prices) -> None:
     assert (cost.usd, cost.full_usd) == pytest.approx((0.05, 0.05))
 
 
+def test_what_is_billed_besides_the_answer_is_priced(prices: Prices) -> None:
+    """Compaction is billed at the answering model's price, advice at the advisor's."""
+    said = facts("claude-sonnet-5", input_tokens=1000, output_tokens=10)
+    said.billed_besides = [
+        {"type": "compaction", "input_tokens": 100, "output_tokens": 131, "cache_creation_input_tokens": 500,
+         "cache_read_input_tokens": 50,
+         "cache_creation": {"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 200}},
+        {"type": "advisor_message", "model": "claude-opus-4-8", "input_tokens": 2518, "output_tokens": 22,
+         "cache_read_input_tokens": None},
+    ]  # fmt: skip
+    cost = prices.price(said, NOW)
+    assert cost is not None
+    answer = 1000 * 2e-6 + 10 * 10e-6
+    compaction = 100 * 2e-6 + 131 * 10e-6 + 300 * 2.5e-6 + 200 * 4e-6 + 50 * 0.2e-6
+    advice = 2518 * 5e-6 + 22 * 25e-6
+    full = answer + 650 * 2e-6 + 131 * 10e-6 + advice
+    assert (cost.usd, cost.full_usd) == pytest.approx((answer + compaction + advice, full), rel=1e-12)
+
+
+def test_advice_without_a_price_leaves_the_call_unpriced(prices: Prices) -> None:
+    """A part that cannot be priced makes the sum unknown, not too small."""
+    said = facts("claude-sonnet-5", input_tokens=1000, output_tokens=10)
+    said.billed_besides = [{"type": "advisor_message", "model": "nobody", "input_tokens": 1, "output_tokens": 1}]
+    assert prices.price(said, NOW) is None
+
+
 def test_model_names_from_the_wire_do_not_fill_the_memory(prices: Prices) -> None:
     """The compiled rates stay bounded under a flood of model names."""
     for number in range(2000):
