@@ -10,6 +10,10 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from lz_otel.simulator._openai import OpenAI
+from lz_otel.simulator._provider import hide
+from lz_otel.simulator._vendor import metrics_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,7 +45,7 @@ class _Endpoint:
             if body is None:
                 record.ending = "client_closed"
                 return
-            answer = self._answer(headers, body, record)
+            answer = self._provider.serve(self._answer, headers, body, record)
             transport = self._peers.get(scope["client"])
             await _deliver(answer, record, send, transport)
         finally:
@@ -95,6 +99,8 @@ async def _deliver(answer: Answer, record: Record, send: Any, transport: asyncio
         await send({"type": "http.response.body", "body": data, "more_body": number < last})
     if not record.ending:
         record.ending = "complete"
+    if answer.on_end is not None:
+        answer.on_end()
     return None
 
 
@@ -104,10 +110,9 @@ def _gone(transport: asyncio.Transport | None) -> bool:
 
 def _client_closed(record: Record, *, before_head: bool) -> None:
     record.ending = "client_closed"
-    if before_head:
-        record.usage_sent = "none"
-    elif record.usage_sent == "full":
-        record.usage_sent = "start" if record.api == "messages" else "none"
+    record.usage_sent = "start" if record.api == "messages" and record.stream and not before_head else "none"
+    if record.usage_sent == "none":
+        hide(record, everything=before_head)
 
 
 def make_app(provider: Provider, peers: Peers) -> Starlette:
@@ -117,6 +122,8 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         provider: what answers.
         peers: open connections by client address, kept by the server.
     """
+
+    openai = OpenAI(provider)
 
     async def truth(request: Request) -> Response:
         after = request.query_params.get("after", "0")
@@ -130,6 +137,24 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         provider.reset()
         return JSONResponse({"reset": True})
 
+    async def metrics(request: Request) -> Response:
+        if not (request.headers.get("x-api-key") or request.headers.get("authorization")):
+            error = {"type": "authentication_error", "message": "an API key is required"}
+            return JSONResponse({"type": "error", "error": error}, status_code=401)
+        text = metrics_text(provider.behaviour(), provider.layer_zero_on)
+        return Response(text, media_type="text/plain; version=0.0.4")
+
+    async def control(request: Request) -> Response:
+        try:
+            wish = msgspec.json.decode(await request.body())
+        except msgspec.DecodeError:
+            wish = None
+        if not isinstance(wish, dict) or not isinstance(wish.get("enabled"), bool):
+            error = {"type": "invalid_request_error", "message": "enabled: true or false is required"}
+            return JSONResponse({"type": "error", "error": error}, status_code=400)
+        provider.layer_zero_on = wish["enabled"]
+        return JSONResponse({"enabled": provider.layer_zero_on})
+
     async def clock(request: Request) -> Response:
         body = msgspec.json.decode(await request.body())
         provider.clock.advance(float(body["advance"]))
@@ -142,6 +167,11 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         routes=[
             api("/v1/messages", "messages", provider.messages),
             api("/v1/messages/count_tokens", "count_tokens", provider.count_tokens),
+            api("/v1/chat/completions", "chat", openai.chat),
+            api("/v1/responses", "responses", openai.responses),
+            api("/v1/embeddings", "embeddings", openai.embed),
+            Route("/v1/metrics", metrics),
+            Route("/v1/layer-zero/control", control, methods=["POST"]),
             Route("/__truth", truth),
             Route("/__truth/summary", summary),
             Route("/__reset", reset, methods=["POST"]),

@@ -106,7 +106,18 @@ class Answer:
         cut_after: pieces sent before the cut.
     """
 
-    __slots__ = ("chunked", "cut", "cut_after", "headers", "on_begin", "pieces", "stall", "status", "wait")
+    __slots__ = (
+        "chunked",
+        "cut",
+        "cut_after",
+        "headers",
+        "on_begin",
+        "on_end",
+        "pieces",
+        "stall",
+        "status",
+        "wait",
+    )
 
     def __init__(self, status: int, headers: Headers, pieces: list[tuple[float, bytes]], *, chunked: bool = False) -> None:
         self.status = status
@@ -117,4 +128,5 @@ class Answer:
         self.cut = ""
         self.cut_after = 0
         self.stall = 0.0
-        self.on_begin: Any = None
+        self.on_begin: Any = None  # called when the head has been sent
+        self.on_end: Any = None  # called when all of it has been sent

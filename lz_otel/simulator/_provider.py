@@ -20,6 +20,7 @@ from lz_otel.simulator._families import (
     masks,
     prune_request,
 )
+from lz_otel.simulator._gateway import ResponseCache
 from lz_otel.simulator._limits import RateLimits
 from lz_otel.simulator._prefix import BadBreakpoints, CacheResult, PrefixCache, breakpoints
 from lz_otel.simulator._symbolic import Symbolic
@@ -27,6 +28,7 @@ from lz_otel.simulator._tokens import anthropic_blocks, encode
 from lz_otel.simulator._truth import Mechanism, Truth
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from lz_otel.simulator._truth import Record
@@ -60,6 +62,7 @@ class Provider:
         self.symbolic = Symbolic()
         self.memory = Memory()
         self.limits = RateLimits()
+        self.responses = ResponseCache(self.clock, seed)
         self.layer_zero_on = True  # POST /v1/layer-zero/control
         self._first: float | None = None
         self._messages: dict[str, tuple[str, bytes, bytes, bytes]] = {}
@@ -71,6 +74,7 @@ class Provider:
         self.symbolic.reset()
         self.memory.reset()
         self.limits.reset()
+        self.responses.reset()
         self.layer_zero_on = True
         self._first = None
         self._messages.clear()
@@ -92,6 +96,19 @@ class Provider:
         record.attempt = int(retry) if retry.isdigit() else 0
         record.at = round(self.clock.now(), 4)
         return record
+
+    def serve(
+        self,
+        upstream: Callable[[dict[bytes, bytes], bytes, Record], Answer],
+        headers: dict[bytes, bytes],
+        raw: bytes,
+        record: Record,
+    ) -> Answer:
+        """Answer one request, through the gateway where the scenario has one."""
+        behaviour = self.behaviour()
+        if behaviour.gateway.name and record.api != "count_tokens":
+            return self.responses.through(behaviour, headers, raw, record, upstream)
+        return upstream(headers, raw, record)
 
     # --- Messages ---------------------------------------------------------------------------
 
@@ -311,6 +328,14 @@ def _problem(body: dict[str, Any] | None, headers: dict[bytes, bytes]) -> str:
     return ""
 
 
+def hide(record: Record, everything: bool = False) -> None:
+    """The client cannot see what was decided: only the head arrived, or nothing at all."""
+    in_the_body = ("prompt_cache", "pruning")
+    for name, mechanism in record.mechanisms.items():
+        if everything or name in in_the_body:
+            mechanism.visible = False
+
+
 def _break(ctx: Context, answer: Answer, fault: str) -> None:
     """Make a good answer go wrong on its way."""
     record = ctx.record
@@ -323,6 +348,7 @@ def _break(ctx: Context, answer: Answer, fault: str) -> None:
     if fault == "disconnect":
         answer.cut = "disconnect"
         record.usage_sent, record.ending = "none", "disconnect"
+        hide(record, everything=True)
         return
     if fault == "malformed_json":
         record.ending = "malformed"
@@ -333,9 +359,12 @@ def _break(ctx: Context, answer: Answer, fault: str) -> None:
         else:
             pieces[0] = (0.0, pieces[0][1][: len(pieces[0][1]) // 2])
             record.usage_sent = "none"
+            hide(record)
         return
     record.ending = fault
     record.usage_sent = "start" if answer.chunked else "none"
+    if not answer.chunked:
+        hide(record)
     if fault == "stream_error":
         error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
         record.error_type = "overloaded_error"
