@@ -1,0 +1,81 @@
+"""Builds ended calls for the judges, with the request decoded as the readers do it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lz_otel._extract.request import decode_request, read_fields
+from lz_otel._judge import MECHANISMS, signals
+from lz_otel._judge.fields import CountedTokens
+from lz_otel._judge.result import Result
+from lz_otel.model import Exchange, Facts, Request
+
+MODEL = "claude-3-5-sonnet-20240620"
+
+
+def body(text: str = "Sort these words.", **fields: Any) -> dict[str, Any]:
+    """A Messages request."""
+    return {"model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": text}], **fields}
+
+
+def call(
+    request_headers: dict[str, str] | None = None,
+    response_headers: dict[str, str] | None = None,
+    *,
+    request: dict[str, Any] | None = None,
+    status: int = 200,
+    ending: str = "ok",
+    answer: str = "Done.",
+    mechanism: Any = None,
+    masks: tuple[Any, ...] = (),
+    session: str | None = None,
+    provider: str = "anthropic",
+    host: str = "api.anthropic.com",
+    **facts_: Any,
+) -> Exchange:
+    """An ended call; ``mechanism`` gets its `begin` before the answer passes the sinks."""
+    sent = Request(
+        "POST", host, "/v1/messages", "", request_headers or {},
+        json.dumps(body() if request is None else request).encode(),
+    )  # fmt: skip
+    facts = Facts(provider, "chat", inference=True, llm_call=True)
+    read_fields(facts, decode_request(sent))
+    if mechanism is not None:
+        mechanism.begin(sent, facts)
+    if facts.text_sink is not None:
+        for piece in (answer[:3], answer[3:]):
+            if piece:
+                facts.text_sink(piece)
+    for mask in masks:
+        if facts.mask_sink is not None:
+            facts.mask_sink(mask)
+    facts.usage_seen = status == 200 and ending == "ok"
+    facts.has_content = bool(answer)
+    if facts.usage_seen:
+        facts.input_tokens, facts.output_tokens = 100, 20
+    for name, value in facts_.items():
+        setattr(facts, name, value)
+    return Exchange(
+        sent, facts, status=status, response_headers=response_headers or {}, ending=ending, started_at=0.0,
+        last_byte_at=1.0, session=session,
+    )  # fmt: skip
+
+
+def make(name: str, **arguments: Any) -> Any:
+    """A mechanism with the built-in table."""
+    return MECHANISMS[name](signals.load(), counted=CountedTokens(), **arguments)
+
+
+def said(result: Result | None) -> tuple[str | None, str | None]:
+    """Decision and reason of a result."""
+    if result is None or result.verdict is None:
+        return None, None
+    return result.verdict.decision, result.verdict.reason
+
+
+def rows(result: Result | None) -> dict[tuple[str, ...], float]:
+    """Measurements as ``{(metric name, *extra labels): number}``."""
+    if result is None:
+        return {}
+    return {(metric.name, *labels): value for metric, labels, value in result.measurements}
