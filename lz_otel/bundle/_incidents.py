@@ -42,6 +42,7 @@ class State:
     cut: float = 0.0006
     slow: float = 1.0
     internal: float = 0.0
+    malformed: float = 0.0002
     restart: bool = False  # the first instance starts anew, with another version
 
 
@@ -61,7 +62,7 @@ INCIDENTS: dict[str, Callable[[State], State]] = {
     "cache-broken": lambda s: replace(s, cache_read=0.18, miss_reason="tools_changed"),
     "streams-cut": lambda s: replace(s, cut=0.06),
     "slow-provider": lambda s: replace(s, slow=3.5),
-    "internal-errors": lambda s: replace(s, internal=0.002),
+    "internal-errors": lambda s: replace(s, internal=0.002, malformed=0.02),
     "traffic-surge": lambda s: replace(s, traffic=3.0, headroom=0.2),
     "restart": lambda s: replace(s, restart=True),
 }

@@ -78,7 +78,8 @@ class _Cell:
     def sample(self) -> None:
         values = [float(math.floor(v)) for v in self.values] if self.whole else self.values
         if len(values) > 1:
-            self.samples[-1].append(self.total)
+            # The sum belongs to the whole samples, else means of few samples are off.
+            self.samples[-1].append(self.total * values[-1] / self.values[-1] if self.values[-1] else 0.0)
         for store, value in zip(self.samples, values, strict=False):
             store.append(value)
 

@@ -118,6 +118,7 @@ def call(p: Process, f: Flow, s: State, n: float) -> None:
     _attempts(p, f, s, n, overloaded, ok + sum(given_up.values()) + cut)
     _money(p, f, s, full, fast, tokens_in, tokens_out)
     p.add(c.USAGE_MISSING_CALLS, given_up["abandoned"], **common, reason="ended_early")
+    p.add(c.MALFORMED, n * s.malformed, **common, signal="event")
     p.set(c.CALL_ACTIVE, round(n / 30 * slow), **common)
     _operation(p, f, s, n, failed, sum(fast.values()), slow)
 
@@ -185,7 +186,7 @@ def _pruning(p: Process, f: Flow, s: State, n: float, hits: float) -> None:
     if f.group == "control":
         return
     p.add(c.ORIGINAL_TOKENS, hits * f.tokens[0], **f.labels)
-    p.add(c.PRUNED_TOKENS, hits * f.tokens[0] * s.pruned, **f.labels)
+    p.add(c.PRUNED_TOKENS, hits * f.tokens[0] * s.pruned * 0.94, **f.labels)
     p.observe(c.REQUESTED_RATIO, hits, s.pruned, 0.05, 0.95, **f.labels)
     p.observe(c.CONTEXT_PRESERVATION, hits, 0.012, 0.4, **f.labels)
 

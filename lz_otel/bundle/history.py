@@ -66,7 +66,7 @@ class Plan:
     routes: int = 4
     seed: int = 1
     incidents: tuple[Incident, ...] = ()
-    rate: float = 6.0
+    rate: float = 2.0
     jobs: tuple[str, ...] = ("families", "plain")
 
     def times(self) -> list[int]:
@@ -111,7 +111,7 @@ def _flows(plan: Plan, kind: str) -> list[Flow]:
     for at, (route, mechanisms, groups, stream, tokens, share) in enumerate((*rows, _ROUTES[-1])):
         if kind == "plain":
             mechanisms, groups = tuple(m for m in mechanisms if m == "prompt_cache"), ("",)
-        own = [names[(at * (plan.models > 2) + i) % max(plan.models, len(MODELS))] for i in range(plan.models)]
+        own = [names[(at + i) % max(plan.models, len(MODELS))] for i in range(plan.models)]
         for (i, name), group in itertools.product(enumerate(own), groups):
             flows.append(
                 Flow(
@@ -252,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--instances", type=int, default=2, help="processes per job (default %(default)s)")
     parser.add_argument("--models", type=int, default=2, help="models per route (default %(default)s)")
     parser.add_argument("--routes", type=int, default=4, help="routes (default %(default)s)")
-    parser.add_argument("--rate", type=float, default=6.0, help="calls per second and instance (default %(default)s)")
+    parser.add_argument("--rate", type=float, default=2.0, help="calls per second and instance (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="(default %(default)s)")
     parser.add_argument("--incident", action="append", default=[], metavar="NAME[@BEGIN+LENGTH]",
                         help=f"stage one, at so many seconds from the start; repeatable: {', '.join(INCIDENTS)}")  # fmt: skip

@@ -1,0 +1,339 @@
+"""Panels by meaning, so that a dashboard reads as a list of questions.
+
+A :class:`Tile` is a finished panel with its size; :mod:`.board` puts tiles into rows. Expressions come from the
+builder only (:class:`~lz_otel.bundle.promql.Expr`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from grafana_foundation_sdk.builders import common, dashboard, heatmap, prometheus, stat, statetimeline, table, timeseries
+from grafana_foundation_sdk.models import common as kinds
+from grafana_foundation_sdk.models import dashboard as model
+from grafana_foundation_sdk.models import heatmap as heat
+from grafana_foundation_sdk.models import prometheus as prom
+
+from lz_otel.bundle.dashboards import style
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lz_otel.bundle.dashboards.style import Steps
+    from lz_otel.bundle.promql import Expr
+
+__all__ = ["SOURCE", "Column", "Query", "Tile", "distribution", "lines", "number", "states", "sum_up", "verdicts"]
+
+SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
+Size = tuple[int, int]
+
+
+class Query(NamedTuple):
+    """One query of a panel.
+
+    Attributes:
+        expr: from the builder.
+        legend: name of the series; ``{{label}}`` for one per label value.
+        colour: of this series, whatever else the panel says.
+        steps: thresholds of this series, in a panel of several numbers.
+    """
+
+    expr: Expr
+    legend: str = ""
+    colour: str = ""
+    steps: Steps = ()
+
+
+class Column(NamedTuple):
+    """One column of a table: its heading, expression and look.
+
+    Attributes:
+        gauge: draw a bar in the cell.
+        link: address for the cell, with ``${__data.fields...}``.
+    """
+
+    name: str
+    expr: Expr
+    unit: str = "short"
+    steps: Steps = ()
+    decimals: int | None = None
+    gauge: bool = False
+    max: float | None = None
+
+
+class Tile(NamedTuple):
+    """A panel and its size on the grid of 24 columns."""
+
+    panel: Any
+    width: int
+    height: int
+
+
+def _target(query: Expr, legend: str, ref: str, *, instant: bool = False, form: Any = None) -> prometheus.Dataquery:
+    target = prometheus.Dataquery().datasource(SOURCE).expr(query.text).legend_format(legend or "__auto").ref_id(ref)
+    target = target.instant() if instant else target.range()
+    return target.format(form if form is not None else prom.PromQueryFormat.TIME_SERIES)
+
+
+def _begin(builder: Any, title: str, text: str, size: Size, empty: str) -> Any:
+    return (
+        builder.title(title)
+        .description(text)
+        .datasource(SOURCE)
+        .span(size[0])
+        .height(size[1])
+        .no_value(empty)
+    )
+
+
+def _steps(steps: Steps) -> dashboard.ThresholdsConfig:
+    return (
+        dashboard.ThresholdsConfig()
+        .mode(model.ThresholdsMode.ABSOLUTE)
+        .steps([model.Threshold(value=v, color=colour) for v, colour in steps])
+    )
+
+
+def _fixed(colour: str) -> model.DynamicConfigValue:
+    return model.DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": colour})
+
+
+def _property(name: str, value: Any) -> model.DynamicConfigValue:
+    return model.DynamicConfigValue(id_val=name, value=value)
+
+
+def _step_values(steps: Steps) -> dict[str, Any]:
+    return {"mode": "absolute", "steps": [{"value": v, "color": colour} for v, colour in steps]}
+
+
+def _refs(count: int) -> str:
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count]
+
+
+def number(
+    title: str,
+    text: str,
+    *queries: Query,
+    unit: str,
+    size: Size = (4, 4),
+    steps: Steps = (),
+    decimals: int | None = None,
+    empty: str,
+    background: bool = False,
+    mappings: Sequence[Any] = (),
+) -> Tile:
+    """Numbers of this moment (or over the range), each an instant query: what is not there now is not shown."""
+    several = len(queries) > 1
+    panel = (
+        _begin(stat.Panel(), title, text, size, empty)
+        .unit(unit)
+        .thresholds(_steps(steps or ((None, style.NEUTRAL),)))
+        .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
+        .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields(""))
+        .graph_mode(kinds.BigValueGraphMode.NONE)
+        .color_mode(kinds.BigValueColorMode.BACKGROUND if background else kinds.BigValueColorMode.VALUE)
+        .text_mode(kinds.BigValueTextMode.VALUE_AND_NAME if several else kinds.BigValueTextMode.VALUE)
+        .justify_mode(kinds.BigValueJustifyMode.CENTER)
+        .orientation(kinds.VizOrientation.VERTICAL if several else kinds.VizOrientation.AUTO)
+        .wide_layout(True)
+    )
+    if decimals is not None:
+        panel = panel.decimals(decimals)
+    if mappings:
+        panel = panel.mappings(list(mappings))
+    for ref, query in zip(_refs(len(queries)), queries, strict=True):
+        panel = panel.with_target(_target(query.expr, query.legend, ref, instant=True))
+        if query.colour:
+            panel = panel.override_by_query(ref, [_fixed(query.colour)])
+        if query.steps:
+            panel = panel.override_by_query(ref, [_property("thresholds", _step_values(query.steps))])
+    return Tile(panel, *size)
+
+
+def lines(
+    title: str,
+    text: str,
+    *queries: Query,
+    unit: str,
+    size: Size = (8, 7),
+    stacked: bool = False,
+    log: bool = False,
+    limits: Steps = (),
+    colours: Mapping[str, str] | None = None,
+    axis: tuple[float | None, float | None] = (0, None),
+    interval: str = "",
+    decimals: int | None = None,
+    empty: str,
+    shades: str = style.OPEN,
+    patterns: Mapping[str, str] | None = None,
+) -> Tile:
+    """Curves over time.
+
+    Args:
+        limits: dashed lines, from the configuration.
+        colours: colour by name of series.
+        shades: hue of the series that have no colour of their own.
+        patterns: hue by regular expression over names.
+    """
+    legend = (
+        common.VizLegendOptions()
+        .show_legend(True)
+        .placement(kinds.LegendPlacement.BOTTOM)
+        .display_mode(kinds.LegendDisplayMode.LIST)
+        .calcs([])
+    )
+    panel = (
+        _begin(timeseries.Panel(), title, text, size, empty)
+        .unit(unit)
+        .legend(legend)
+        .tooltip(common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING))
+        .line_width(1 if stacked else 2)
+        .fill_opacity(45 if stacked else 0)
+        .show_points(kinds.VisibilityMode.NEVER)
+        .span_nulls(False)
+        .thresholds(_steps(limits or ((None, style.GOOD),)))
+        .thresholds_style(
+            common.GraphThresholdsStyleConfig().mode(
+                kinds.GraphThresholdsStyleMode.DASHED if limits else kinds.GraphThresholdsStyleMode.OFF
+            )
+        )
+        .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.SHADES).fixed_color(shades))
+    )
+    low, high = axis
+    if stacked:
+        panel = panel.stacking(common.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A"))
+    if log:
+        panel = panel.scale_distribution(
+            common.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG).log(10)
+        )
+    elif low is not None:
+        panel = panel.min(low) if high is not None or low == 0 else panel.axis_soft_min(low)
+    if high is not None:
+        panel = panel.max(high)
+    if decimals is not None:
+        panel = panel.decimals(decimals)
+    if interval:
+        panel = panel.interval(interval)
+    for pattern, hue in (patterns or {}).items():
+        panel = panel.override_by_regexp(f"/{pattern}/", [_property("color", {"mode": "shades", "fixedColor": hue})])
+    for name, colour in (colours or {}).items():
+        panel = panel.override_by_name(name, [_fixed(colour)])
+    for ref, query in zip(_refs(len(queries)), queries, strict=True):
+        panel = panel.with_target(_target(query.expr, query.legend, ref))
+        if query.colour:
+            panel = panel.override_by_query(ref, [_fixed(query.colour)])
+    return Tile(panel, *size)
+
+
+def distribution(title: str, text: str, expr: Expr, *, unit: str = "s", size: Size = (12, 9), empty: str) -> Tile:
+    """A heatmap of histogram buckets: two bands are two modes, which no percentile shows."""
+    panel = (
+        _begin(heatmap.Panel(), title, text, size, empty)
+        .unit("reqps")
+        .calculate(False)
+        .color(heatmap.HeatmapColorOptions().mode(heat.HeatmapColorMode.SCHEME).scheme("Blues").steps(64).reverse(False))
+        .filter_values(heatmap.FilterValueRange().le(1e-9))
+        .y_axis(heatmap.YAxisConfig().unit(unit))
+        .cell_gap(1)
+        .show_legend()
+        .mode(kinds.TooltipDisplayMode.SINGLE)
+        .with_target(_target(expr, "{{le}}", "A", form=prom.PromQueryFormat.HEATMAP))
+    )
+    return Tile(panel, *size)
+
+
+def sum_up(
+    title: str,
+    text: str,
+    by: Mapping[str, str],
+    *columns: Column,
+    size: Size = (12, 8),
+    sort: str = "",
+    empty: str,
+    link: tuple[str, str] | None = None,
+) -> Tile:
+    """A table over the range: one line per set of labels, one column per query.
+
+    Args:
+        by: label -> heading, in order.
+        sort: heading of the column to sort by, greatest first; default the first column.
+        link: title and address of the first label's cells.
+    """
+    refs = _refs(len(columns))
+    panel = (
+        _begin(table.Panel(), title, text, size, empty)
+        .unit("short")
+        .thresholds(_steps(((None, "transparent"),)))
+        .cell_height(kinds.TableCellHeight.SM)
+        .filterable(False)
+        .min_width(50)
+        .sort_by([common.TableSortByFieldState().display_name(sort or columns[0].name).desc(True)])
+    )
+    for ref, column in zip(refs, columns, strict=True):
+        panel = panel.with_target(
+            _target(column.expr, "", ref, instant=True, form=prom.PromQueryFormat.TABLE)
+        )
+        look = [_property("unit", column.unit), _property("noValue", "-")]
+        if column.decimals is not None:
+            look.append(_property("decimals", column.decimals))
+        if column.max is not None:
+            look += [_property("min", 0), _property("max", column.max)]
+        if column.steps:
+            look.append(_property("thresholds", _step_values(column.steps)))
+        if column.gauge:
+            look.append(_property("custom.cellOptions", {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}))
+            if not column.steps:
+                look.append(_fixed(style.NEUTRAL))
+        elif column.steps:
+            look.append(_property("custom.cellOptions", {"type": "color-text"}))
+        panel = panel.override_by_name(column.name, look)
+    for label, heading in by.items():
+        look = [_property("noValue", "(no operation)" if label == "lz_route" else "-")]
+        if link:
+            look.append(_property("links", [{"title": link[0], "url": link[1]}]))
+            link = None
+        panel = panel.override_by_name(heading, look)
+    values = {("Value" if len(columns) == 1 else f"Value #{r}"): q.name for r, q in zip(refs, columns, strict=True)}
+    names = {**by, **values}
+    if len(columns) > 1:
+        panel = panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
+    panel = panel.with_transformation(
+        model.DataTransformerConfig(
+            id_val="organize",
+            options={
+                "excludeByName": {"Time": True},
+                "indexByName": {name: i for i, name in enumerate(names)},
+                "renameByName": names,
+            },
+        )
+    )
+    return Tile(panel, *size)
+
+
+def states(title: str, text: str, query: Query, values: Mapping[int, tuple[str, str]], *, size: Size, empty: str) -> Tile:
+    """States over time; ``values`` gives each number its word and colour."""
+    mapping = model.ValueMap(
+        options={
+            str(value): model.ValueMappingResult(text=word, color=colour, index=i)
+            for i, (value, (word, colour)) in enumerate(values.items())
+        }
+    )
+    panel = (
+        _begin(statetimeline.Panel(), title, text, size, empty)
+        .unit("none")
+        .mappings([mapping])
+        .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(style.GIVEN_UP))
+        .show_value(kinds.VisibilityMode.NEVER)
+        .row_height(0.8)
+        .merge_values(True)
+        .legend(common.VizLegendOptions().show_legend(True).placement(kinds.LegendPlacement.BOTTOM)
+                .display_mode(kinds.LegendDisplayMode.LIST))
+        .with_target(_target(query.expr, query.legend, "A"))
+    )  # fmt: skip
+    return Tile(panel, *size)
+
+
+def verdicts(title: str, text: str, expr: Expr, *, size: Size = (8, 6), empty: str) -> Tile:
+    """Verdicts of a mechanism, stacked, each in its colour."""
+    return lines(title, text, Query(expr, "{{verdict}}"), unit="reqps", size=size, stacked=True, colours=style.VERDICTS,
+                 empty=empty)  # fmt: skip

@@ -1,0 +1,131 @@
+"""Expressions that several dashboards share.
+
+Two denominators, two names: :meth:`Queries.hit` is of *eligible* calls (hits, misses, fallbacks),
+:meth:`Queries.got` of calls that *asked* (hits, fallbacks). What opted out is in neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lz_otel import catalogue as c
+from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Not, Regex, Var, ratio
+
+if TYPE_CHECKING:
+    from lz_otel.bundle.config import Config
+    from lz_otel.bundle.promql import Expr, Value
+    from lz_otel.catalogue import Metric
+
+__all__ = ["ASKED", "ELIGIBLE", "FAILED", "FAMILIES", "FINISHED", "NOW", "RANGE", "Queries"]
+
+NOW = "$__rate_interval"
+RANGE = "$__range"
+HOUR = 3600
+FINISHED = ("ok", "error", "incomplete")
+FAILED = ("error", "incomplete")
+ELIGIBLE = ("hit", "miss", "fallback")
+ASKED = ("hit", "fallback")
+FAMILIES = ("symbolic", "pruning", "intent", "zeroing", "scheduling")
+CACHES = Not(("prompt_cache", "response_cache"))
+MODEL, PROVIDER, ROUTE = "gen_ai_request_model", "gen_ai_provider_name", "lz_route"
+
+
+class Queries:
+    """The shared expressions, filtered by the dashboard's variables.
+
+    Args:
+        config: thresholds and names of groups.
+        scope: filters; by default all common variables.
+    """
+
+    def __init__(self, config: Config, scope: dict[str, Value] | None = None) -> None:
+        self.config = config
+        self.scope = DASHBOARD_SCOPE if scope is None else scope
+        self.b = Builder(self.scope, config.extra_labels)
+
+    def also(self, scope: dict[str, Value]) -> Queries:
+        """The same with further filters, for labels that not every metric has."""
+        return Queries(self.config, {**self.scope, **scope})
+
+    def per_second(self, metric: Metric, *by: str, window: str = NOW, offset: str = "", **where: Value) -> Expr:
+        """Rate of a counter."""
+        return self.b.counter(metric, **where).rate(window, offset).sum(*by)
+
+    def per_minute(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
+        """Rate of a counter by the minute."""
+        return 60 * self.per_second(metric, *by, window=window, **where)
+
+    def per_hour(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
+        """Rate of a counter by the hour."""
+        return HOUR * self.per_second(metric, *by, window=window, **where)
+
+    def over(self, metric: Metric, *by: str, window: str = RANGE, **where: Value) -> Expr:
+        """Increase of a counter over the range."""
+        return self.b.counter(metric, **where).increase(window).sum(*by)
+
+    def calls(self, *by: str, window: str = NOW, offset: str = "", **where: Value) -> Expr:
+        """Calls per second."""
+        return self.b.count(c.INFERENCE_DURATION, **where).rate(window, offset).sum(*by)
+
+    def calls_over(self, *by: str, window: str = RANGE, **where: Value) -> Expr:
+        """Calls over the range."""
+        return self.b.count(c.INFERENCE_DURATION, **where).increase(window).sum(*by)
+
+    def failed(self, *by: str, window: str = NOW, **where: Value) -> Expr:
+        """Share of finished calls that failed; what the caller gave up is in neither side."""
+        bad = self.calls(*by, window=window, lz_ending=FAILED, **where)
+        return ratio(bad, self.calls(*by, window=window, lz_ending=FINISHED, **where))
+
+    def hit(self, *by: str, window: str = NOW, **where: Value) -> Expr:
+        """Hits of eligible calls."""
+        return self._verdicts(ELIGIBLE, by, window, where)
+
+    def got(self, *by: str, window: str = NOW, **where: Value) -> Expr:
+        """Hits of the calls that asked for the fast path."""
+        return self._verdicts(ASKED, by, window, where)
+
+    def saved(self, *by: str, window: str = NOW, **where: Value) -> Expr:
+        """USD per second saved, less what cache writes cost beyond full price."""
+        gain = self.per_second(c.SAVED_USD, *by, window=window, **where)
+        loss = self.per_second(c.OVERSPENT_USD, *by, window=window, **where)
+        return gain - (loss.or_(0 * gain) if by else loss.or_zero())
+
+    def saved_over(self, **where: Value) -> Expr:
+        """USD over the range saved, less what cache writes cost beyond full price."""
+        return self.over(c.SAVED_USD, **where) - self.over(c.OVERSPENT_USD, **where).or_zero()
+
+    def from_cache(self, *by: str, window: str = NOW) -> Expr:
+        """Input tokens read from the prompt cache, of all input tokens (which include them)."""
+        read = self.per_second(c.CACHE_READ_TOKENS, *by, window=window)
+        return ratio(read, self.per_second(c.INPUT_TOKENS, *by, window=window))
+
+    def full_price_input(self, window: str = NOW) -> Expr:
+        """Input tokens per second that were neither read from a cache nor written to one."""
+        read = self.per_second(c.CACHE_READ_TOKENS, window=window).or_zero()
+        written = self.per_second(c.CACHE_WRITE_TOKENS, window=window).or_zero()
+        return (self.per_second(c.INPUT_TOKENS, window=window) - read - written).clamp_min(0)
+
+    def quality(self, *by: str, window: str = "30m", **where: Value) -> Expr:
+        """Mean of the application's scores, from sums and counts."""
+        total = self.b.total(c.QUALITY, **where).rate(window).sum(*by)
+        return total / self.b.count(c.QUALITY, **where).rate(window).sum(*by).above(0)
+
+    def headroom(self) -> Expr:
+        """Share of each limit that is left, of processes that make attempts now."""
+        own = ("job", "instance", PROVIDER, MODEL)
+        scope = {k: v for k, v in self.scope.items() if k != ROUTE}
+        b = Builder(scope, self.config.extra_labels)
+        left = b.gauge(c.RATE_LIMIT_REMAINING) / b.gauge(c.RATE_LIMIT_LIMIT).above(0)
+        return left.and_(b.counter(c.ATTEMPTS).rate(NOW).sum(*own).above(0), on=own)
+
+    def _verdicts(self, whole: tuple[str, ...], by: tuple[str, ...], window: str, where: dict[str, Value]) -> Expr:
+        def some(**more: Value) -> Expr:
+            return self.b.counter(c.FAST_PATH_CALLS, **where, **more).rate(window).sum(*by)
+
+        return ratio(some(verdict="hit"), some(verdict=whole), zero=some())
+
+
+def firing(severity: Value) -> Expr:
+    """Alerts of this bundle that fire."""
+    alerts = Builder({"job": Var("job")})
+    return alerts.gauge(ALERTS, alertname=Regex("LLM.+"), alertstate="firing", severity=severity)

@@ -1,0 +1,93 @@
+"""What every dashboard looks like: colours with one meaning each, units, sizes.
+
+A colour stands for the same thing on all dashboards. Red is failure and nothing else; where no target exists a
+number is blue. Percentiles of one thing are shades of its hue, darker for higher ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lz_otel import catalogue as c
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "BAD", "ENDINGS", "FALLBACK", "FAST", "FULL", "GIVEN_UP", "GOOD", "INPUT_TOKENS", "MECHANISMS", "MISSES", "NEUTRAL",
+    "OPEN", "OUTCOMES", "OUTPUT_TOKENS", "PERCENTILES", "QUIET", "VERDICTS", "WARN", "Steps", "of", "rising", "sinking", "target_line",
+]  # fmt: skip
+
+# Thresholds: (from this value on, colour); the first begins at minus infinity.
+Steps = tuple[tuple[float | None, str], ...]
+
+GOOD = "green"
+WARN = "orange"
+BAD = "red"
+NEUTRAL = "blue"
+FAST = "green"  # served without a full inference; also what was saved
+FULL = "blue"  # a full inference; also what was spent
+FALLBACK = "orange"  # asked for the fast path and did not get it; also what was overspent
+GIVEN_UP = "#8e8e99"  # grey: nobody's fault, nobody waits any more
+BROKEN = "dark-red"
+
+PERCENTILES = {
+    "fast": {"p50": "light-green", "p95": "green", "p99": "dark-green"},
+    "full": {"p50": "light-blue", "p95": "blue", "p99": "dark-blue"},
+}
+ENDINGS = {"ok": GOOD, "error": BAD, "incomplete": BROKEN, "cancelled": "#6e6e7a", "abandoned": GIVEN_UP}
+VERDICTS = {"hit": FAST, "miss": FULL, "fallback": FALLBACK, "bypass": GIVEN_UP}
+OUTCOMES = {"fast": FAST, "full": FULL, "fallback": FALLBACK, "error": BAD}
+# Hues that mean nothing else here, one for each mechanism.
+MECHANISMS = {
+    "symbolic": "#73bf69",
+    "pruning": "#b877d9",
+    "intent": "#5794f2",
+    "zeroing": "#f2cc0c",
+    "scheduling": "#37c8c3",
+    "prompt_cache": "#8ab8ff",
+    "response_cache": "#c8f2c2",
+}
+# Open sets, such as models and routes, are shades of one hue that means nothing else.
+OPEN = "purple"
+QUIET = "#a0a0ad"  # what the rest is compared with
+MISSES = {
+    "first_use": "#8ab8ff",
+    "expired": "blue",
+    "history_changed": "#37c8c3",
+    "tools_changed": "yellow",
+    "system_changed": "purple",
+    "model_changed": "dark-purple",
+    "below_minimum": GIVEN_UP,
+    "no_breakpoint": "#6e6e7a",
+    "unknown": "#4a4a55",
+}
+INPUT_TOKENS = {"full": "blue", "read": "green", "written": "orange"}
+OUTPUT_TOKENS = {"visible": "purple", "reasoning": "dark-purple"}
+
+assert set(MECHANISMS) == set(c.MECHANISMS)
+assert set(VERDICTS) == set(c.VERDICTS)
+assert set(ENDINGS) == set(c.ENDINGS)
+assert set(MISSES) == set(c.MISS_REASONS)
+
+
+def of(colours: Mapping[str, str], names: Iterable[str] | None = None) -> dict[str, str]:
+    """Colours by name of series, all or those given."""
+    return {n: colours[n] for n in (colours if names is None else names)}
+
+
+def rising(warn: float, bad: float | None = None) -> Steps:
+    """Higher is worse."""
+    return ((None, GOOD), (warn, WARN)) + (() if bad is None else ((bad, BAD),))
+
+
+def sinking(bad: float | None, warn: float, good: float | None = None) -> Steps:
+    """Lower is worse: red, orange from ``warn``, green from ``good``."""
+    if good is None:
+        return ((None, WARN), (warn, GOOD))
+    return ((None, BAD), (warn, WARN), (good, GOOD))
+
+
+def target_line(*values: float, colour: str = WARN) -> Steps:
+    """Dashed lines in a chart; nothing is coloured but the lines."""
+    return ((None, "transparent"), *((v, colour) for v in sorted(values)))
