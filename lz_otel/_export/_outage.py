@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from lz_otel._export._common import logger
 
-__all__ = ["Outage", "after_fork_in_child", "endpoint", "loud_thread", "quiet_thread", "take_reason"]
+__all__ = ["Outage", "after_fork_in_child", "endpoint", "loud_thread", "quiet_thread", "session", "take_reason"]
 
 _NAMES = (
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
@@ -35,9 +35,8 @@ class _Filter(logging.Filter):
         ident = threading.get_ident()
         if ident not in _threads:
             return True
-        reason = _reason(record)
-        if reason:
-            _threads[ident] = reason
+        if not _threads[ident]:  # what the session saw is more exact
+            _remember(_reason(record))
         return False
 
 
@@ -71,6 +70,36 @@ def take_reason() -> str:
     if reason:
         _threads[ident] = ""
     return reason
+
+
+def session() -> Any:
+    """A session of requests that remembers why a push failed; ``None`` where there is no requests.
+
+    The exporters do not always say it: when they have no time for a second try, they name neither status nor error.
+    """
+    try:
+        import requests
+    except ImportError:
+        return None
+
+    class Session(requests.Session):
+        def send(self, request: Any, **kwargs: Any) -> Any:
+            try:
+                response = super().send(request, **kwargs)
+            except Exception as error:
+                _remember(_cause(error))
+                raise
+            if response.status_code >= 400:
+                _remember(f"HTTP {response.status_code}")
+            return response
+
+    return Session()
+
+
+def _remember(reason: str) -> None:
+    ident = threading.get_ident()
+    if reason and ident in _threads:
+        _threads[ident] = reason
 
 
 def _reason(record: logging.LogRecord) -> str:

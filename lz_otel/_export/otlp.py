@@ -21,16 +21,16 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExportResult
-from opentelemetry.sdk.resources import Resource, ServiceInstanceIdResourceDetector
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from lz_otel._export import _outage
 from lz_otel._export._common import FirstCall, logger
 from lz_otel._export._convert import metrics_data
+from lz_otel._export._resource import Identity
 from lz_otel._guard import guard
 from lz_otel.errors import MissingDependencyError
 
@@ -45,8 +45,12 @@ __all__ = ["ConsoleExporter", "OtlpExporter", "PushExporter"]
 
 FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last push
 DOWN_LIMIT = 1.0  # the same when the receiver is known to be down
+# With one of these the SDK loads a session of the user's, which must not be replaced by ours.
+_CREDENTIAL_PROVIDERS = (
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_METRICS_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
+)
 SHORTEST = 2.0  # seconds that one push may take even when the interval is shorter
-INSTANCE_ID = "service.instance.id"
 
 
 class PushExporter:
@@ -76,7 +80,7 @@ class PushExporter:
         self._timeout = min(timeout_s, max(interval_s, SHORTEST))
         self._version = version
         self._make = exporter or self.make_exporter
-        self._instance_suffix = ""
+        self._identity: Identity | None = None
         self._exit_hook = False
         self._ready = False
         self._reset()
@@ -87,7 +91,6 @@ class PushExporter:
         self._flush_within = FLUSH_LIMIT
         self._thread: threading.Thread | None = None
         self._exporter: MetricExporter | None = None
-        self._resource: Resource | None = None
         self._outage = _outage.Outage(self.target)
         self._first_call: FirstCall | None = None
         self._pushing: MetricExporter | None = None
@@ -101,7 +104,9 @@ class PushExporter:
         raise NotImplementedError
 
     def start(self) -> None:
-        """Import the exporter (on this thread: imports and forks do not mix) and start pushing.
+        """Import the exporter, find out who reports, and start pushing.
+
+        The first two on this thread: a fork during an import leaves the child with a lock that never opens.
 
         Whatever is wrong with it is one warning; the host goes on.
         """
@@ -109,6 +114,7 @@ class PushExporter:
             return
         try:
             self._exporter = self._make(self._timeout)
+            self._identity = Identity()
         except MissingDependencyError as error:
             logger.warning("%s", error)
             return
@@ -158,7 +164,8 @@ class PushExporter:
         """Forget the parent's thread and connections; push again from the child's first call on."""
         if not self._ready:
             return
-        self._instance_suffix = f"-{os.getpid()}"
+        if self._identity is not None:
+            self._identity.after_fork_in_child()
         _outage.after_fork_in_child()
         self._reset()
         self._first_call = FirstCall(self._store, self._spawn)
@@ -186,12 +193,10 @@ class PushExporter:
         last = stop.is_set()
         try:
             series = self._store.snapshot()
-            if not series:
+            if not series or self._identity is None:
                 return
-            if self._resource is None:
-                self._resource = self._detect()
             scope = InstrumentationScope("lz_otel", self._version)
-            data = metrics_data(series, self._resource, scope, self._store.started_ns, time.time_ns())
+            data = metrics_data(series, self._identity.resource, scope, self._store.started_ns, time.time_ns())
             _outage.take_reason()
             self._pushing = None if last else exporter
             with suppress_instrumentation():
@@ -205,17 +210,6 @@ class PushExporter:
         if not ok and stop.is_set() and not last:
             return  # cut short by the end; the last push says how it is
         outage.note(ok, _outage.endpoint(exporter), self._interval, last)
-
-    def _detect(self) -> Resource:
-        resource = Resource.create()
-        if not self._instance_suffix:
-            return resource
-        given = str(resource.attributes.get(INSTANCE_ID, ""))
-        own = ServiceInstanceIdResourceDetector().detect().attributes.get(INSTANCE_ID)
-        if given == own:
-            return resource
-        return resource.merge(Resource({INSTANCE_ID: given + self._instance_suffix}))
-
 
 class OtlpExporter(PushExporter):
     """OTLP over HTTP, or over gRPC where the package for it is installed.
@@ -250,7 +244,10 @@ class OtlpExporter(PushExporter):
                 raise  # installed, and broken
             package = f"opentelemetry-exporter-otlp-proto-{name}"
             raise MissingDependencyError(package, extra, f"OTLP over {name}") from error
-        made: MetricExporter = found.OTLPMetricExporter(timeout=min(timeout_s, _request_timeout()))
+        arguments: dict[str, Any] = {"timeout": min(timeout_s, _request_timeout())}
+        if name == "http" and not any(map(os.environ.get, _CREDENTIAL_PROVIDERS)):
+            arguments["session"] = _outage.session()
+        made: MetricExporter = found.OTLPMetricExporter(**arguments)
         return made
 
 
@@ -261,7 +258,7 @@ class ConsoleExporter(PushExporter):
 
     def make_exporter(self, timeout_s: float) -> MetricExporter:
         """The SDK's console exporter."""
-        return ConsoleMetricExporter()
+        return ConsoleMetricExporter(out=sys.stdout)
 
 
 def _request_timeout() -> float:

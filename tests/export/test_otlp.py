@@ -1,0 +1,378 @@
+"""Pushing: what is sent, what an outage costs, and that an end is an end."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
+
+from lz_otel import catalogue
+from lz_otel._export import _outage
+from lz_otel._export.otlp import ConsoleExporter, OtlpExporter, PushExporter
+from lz_otel._guard import guard
+from lz_otel._measure.store import Store
+from tests.export.filling import filled, from_sdk, from_text
+from tests.export.receiver import Receiver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMON = ("chat", "anthropic", "claude-sonnet-5", "", "")
+DURATION = catalogue.INFERENCE_DURATION
+CALL = (DURATION, (*COMMON, "claude-sonnet-5", "", "full", "", "true", "ok"), 1.5)
+VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    one = Receiver()
+    monkeypatch.setenv(VARIABLE, one.endpoint)
+    yield one
+    one.close()
+
+
+def store(calls: int = 1) -> Store:
+    one = Store(catalogue.selected("latest"))
+    one.add([CALL] * calls)
+    return one
+
+
+def until(ready: Any, what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not ready():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+class Memory(MetricExporter):
+    """Keeps what it is given; answers what it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[MetricsData] = []
+        self.observed: list[bool] = []
+        self.threads: set[str] = set()
+        self.result: MetricExportResult | Exception = MetricExportResult.SUCCESS
+        self.limit = 0.0
+
+    def make(self, limit: float) -> Memory:
+        self.limit = limit
+        return self
+
+    def export(self, metrics_data: MetricsData, timeout_millis: float = 0, **_: Any) -> MetricExportResult:
+        self.given.append(metrics_data)
+        self.observed.append(is_instrumentation_enabled())
+        self.threads.add(threading.current_thread().name)
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+    def shutdown(self, timeout_millis: float = 0, **_: Any) -> None:
+        pass
+
+    def force_flush(self, timeout_millis: float = 0) -> bool:
+        return True
+
+
+def test_pushes_are_cumulative_since_the_store_began() -> None:
+    """Every push holds everything since the store began, under the scope ``lz_otel`` and its version."""
+    one = store(3)
+    memory = Memory()
+    exporter = PushExporter(one, 0.02, 5, "1.2.3", memory.make)
+    exporter.start()
+    until(lambda: len(memory.given) >= 2, "two pushes")
+    one.add([CALL])
+    exporter.stop()
+    counts = []
+    for data in memory.given:
+        [scope] = data.resource_metrics[0].scope_metrics
+        assert ("lz_otel", "1.2.3") == (scope.scope.name, scope.scope.version)
+        [metric] = [m for m in scope.metrics if m.name == DURATION.name]
+        [point] = metric.data.data_points
+        assert one.started_ns == point.start_time_unix_nano < point.time_unix_nano
+        counts.append(point.count)
+    assert (3, 4) == (counts[0], counts[-1])
+
+
+def test_nothing_measured_is_nothing_pushed() -> None:
+    """Without any series there is no push, not even at the end."""
+    memory = Memory()
+    exporter = PushExporter(Store([DURATION]), 0.01, 5, "", memory.make)
+    exporter.start()
+    time.sleep(0.05)
+    exporter.stop()
+    assert [] == memory.given
+
+
+def test_our_push_is_not_observed() -> None:
+    """Exports run on a thread of ours, with instrumentation suppressed: they are no call and no span."""
+    memory = Memory()
+    exporter = PushExporter(store(), 3600, 5, "", memory.make)
+    exporter.start()
+    exporter.stop()
+    assert ([False], {"lz-otel-push"}) == (memory.observed, memory.threads)
+
+
+def test_empty_values_keep_their_keys() -> None:
+    """All points of a metric have the same attribute keys; a value that does not apply is the empty text."""
+    memory = Memory()
+    exporter = PushExporter(filled(), 3600, 5, "", memory.make)
+    exporter.start()
+    exporter.stop()
+    keys = {}
+    for metric in memory.given[0].resource_metrics[0].scope_metrics[0].metrics:
+        for point in metric.data.data_points:
+            keys.setdefault(metric.name, set()).add(tuple(point.attributes))
+    assert {m.name: {tuple(a.name for a in m.attributes)} for m in catalogue.selected("latest")}.items() <= {
+        **keys, "gen_ai.client.operation.duration": {tuple(a.name for a in catalogue.OPERATION_DURATION.attributes)},
+    }.items()  # fmt: skip
+
+
+def test_resource_is_the_sdks(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Service name, resource attributes and a random instance id come as the SDK finds them."""
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "shop")
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
+    exporter = OtlpExporter(store(), 3600)
+    exporter.start()
+    exporter.stop(20)
+    resource = receiver.resources()[0]
+    assert ("shop", "test") == (resource["service.name"], resource["deployment.environment.name"])
+    assert 36 == len(resource["service.instance.id"])
+
+
+def test_a_given_instance_id_is_kept(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that starts reports under the instance id that the user gave."""
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=blue-1")
+    exporter = OtlpExporter(store(), 3600)
+    exporter.start()
+    exporter.stop(20)
+    assert {"blue-1": 1} == receiver.last(DURATION.name)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("down", "Connection refused"), ("503", "HTTP 503"), ("404", "HTTP 404"), ("400", "HTTP 400")],
+)
+def test_an_outage_is_two_lines(
+    fault: str, reason: str, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An outage is one warning with its reason, its end one line, and nothing that was counted is lost."""
+    caplog.set_level(logging.INFO)
+    if fault == "down":
+        receiver.down()
+    else:
+        receiver.status = int(fault)
+    one = store()
+    exporter = OtlpExporter(one, 0.02, 1)
+    exporter.start()
+    until(lambda: caplog.records, "no warning")
+    one.add([CALL] * 9)
+    seen = receiver.requests
+    if fault == "down":
+        receiver.up()
+    else:
+        until(lambda: receiver.requests > seen + 2, "no more tries")
+        receiver.status = 200
+    receiver.wait(2)
+    exporter.stop(20)
+    first, second = [(r.name, r.levelno, r.getMessage()) for r in caplog.records]
+    assert [("lz_otel", logging.WARNING)] * 2 == [first[:2], second[:2]]
+    assert reason in first[2]
+    assert f"to {receiver.endpoint} fails" in first[2]
+    assert "works again" in second[2]
+    assert [10] == list(receiver.last(DURATION.name).values())
+
+
+def test_no_secret_in_the_warning(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """User, password, path and query of an endpoint never reach the log."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://user:canary1@127.0.0.1:1/canary2?key=canary3")
+    exporter = OtlpExporter(store(), 0.02, 1)
+    exporter.start()
+    until(lambda: caplog.records, "no warning")
+    exporter.stop(20)
+    assert "http://127.0.0.1:1 " in caplog.text
+    assert "canary" not in caplog.text
+
+
+def test_the_hosts_own_exporter_may_complain(caplog: pytest.LogCaptureFixture) -> None:
+    """Only our thread is kept out of the exporters' log; what the host's own exporter says is heard."""
+    exporter = OtlpExporter(store(), 3600, exporter=Memory().make)
+    exporter.start()
+    until(lambda: _outage._threads, "not begun")
+    theirs = OTLPMetricExporter(endpoint="http://127.0.0.1:1/v1/metrics", timeout=0.01)
+    theirs.export(MetricsData([]))
+    exporter.stop()
+    assert {"opentelemetry.exporter.otlp.proto.http.metric_exporter"} == {r.name for r in caplog.records}
+    assert not logging.getLogger("opentelemetry.exporter.otlp.proto.http.metric_exporter").filters
+
+
+def test_a_receiver_that_never_answers_is_left_behind(receiver: Receiver) -> None:
+    """An end does not wait for a hanging push longer than it was told to."""
+    receiver.hang = True
+    exporter = OtlpExporter(store(), 0.01, 3600)
+    exporter.start()
+    until(lambda: receiver.requests, "no push")
+    thread = exporter._thread
+    exporter.stop(0.1)
+    assert thread is not None
+    assert (True, True) == (thread.is_alive(), thread.daemon)
+    receiver.released.set()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_an_exporter_that_raises_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an exporter raises is counted as ours, and the next push is tried all the same."""
+    faults: list[str] = []
+    monkeypatch.setattr(guard, "on_fault", faults.append)
+    memory = Memory()
+    memory.result = ZeroDivisionError("no")
+    exporter = PushExporter(store(), 0.01, 5, "", memory.make)
+    exporter.start()
+    until(lambda: len(memory.given) >= 3, "three pushes")
+    exporter.stop()
+    assert {"export"} == set(faults)
+    assert len(memory.given) <= len(faults)
+
+
+@pytest.mark.parametrize(("protocol", "extra"), [("http/protobuf", "otlp"), ("grpc", "otlp-grpc")])
+def test_a_missing_package_is_one_warning(
+    protocol: str, extra: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the exporter's package: one warning with the command that installs it, and no thread."""
+    for name in ("http", "grpc"):
+        monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{name}.metric_exporter", None)
+    before = threading.active_count()
+    exporter = OtlpExporter(store(), 0.01, protocol=protocol)
+    exporter.start()
+    exporter.after_fork_in_child()
+    exporter.stop()
+    assert before == threading.active_count()
+    [record] = caplog.records
+    assert f"pip install 'lz-otel[{extra}]'" in record.getMessage()
+
+
+def test_a_bad_certificate_is_one_warning(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate file that is not there is told like an outage; nothing reaches the host."""
+    monkeypatch.setenv(VARIABLE, receiver.endpoint.replace("http:", "https:"))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem")
+    exporter = OtlpExporter(store(), 0.02, 1)
+    exporter.start()
+    until(lambda: caplog.records, "no warning")
+    exporter.stop(20)
+    assert 1 == len(caplog.records)
+
+
+def test_one_push_may_not_take_longer_than_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time for a push is the least of the setting, the exporter's own setting and the interval."""
+    limits = {}
+    for own in ("", "7", "nonsense"):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", own)
+        for interval, timeout in ((60, 30), (60, 5), (0.5, 30)):
+            made: Any = OtlpExporter(store(), interval, timeout).make_exporter(min(timeout, max(interval, 2.0)))
+            limits[own, interval, timeout] = made._client._timeout
+    assert {10.0, 5.0, 2.0} == {v for (own, *_), v in limits.items() if own != "7"}
+    assert [7.0, 5.0, 2.0] == [v for (own, *_), v in limits.items() if own == "7"]
+
+
+def test_console(capsys: pytest.CaptureFixture[str]) -> None:
+    """The console exporter writes the series to standard output as JSON."""
+    exporter = ConsoleExporter(store(), 3600)
+    exporter.start()
+    exporter.stop()
+    assert '"gen_ai.client.inference.duration"' in capsys.readouterr().out
+
+
+def test_start_and_stop_may_be_repeated() -> None:
+    """Start and stop are idempotent, and a stopped exporter can be started again."""
+    memory = Memory()
+    exporter = PushExporter(store(), 3600, 5, "", memory.make)
+    exporter.stop()
+    for _ in range(2):
+        exporter.start()
+        exporter.start()
+        assert 1 == [t.name for t in threading.enumerate()].count("lz-otel-push")
+        exporter.stop()
+        exporter.stop()
+    assert 2 == len(memory.given)
+
+
+SCRIPT = """
+import signal, sys, time
+sys.path.insert(0, {root!r})
+from lz_otel import catalogue
+from lz_otel._export.otlp import OtlpExporter
+from lz_otel._measure.store import Store
+store = Store(catalogue.selected("latest"))
+exporter = OtlpExporter(store, {interval})
+exporter.start()
+for _ in range(5):
+    store.add([(catalogue.INTERNAL_OVERHEAD, (), 0.001)])
+{end}
+"""
+
+
+def run(receiver: Receiver, end: str, interval: float = 3600) -> tuple[int, str]:
+    """A process of its own that measures five calls; status and standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(root=str(ROOT), interval=interval, end=end)],
+        env={VARIABLE: receiver.endpoint, "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("", 0),
+        ("sys.exit(3)", 3),
+        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(4)); signal.raise_signal(signal.SIGTERM)", 4),
+    ],
+)
+def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> None:
+    """A process that ends, also by SIGTERM where that exits in order, pushes its last values; its status is its own."""
+    assert (status, "") == run(receiver, end)
+    assert [5] == list(receiver.last("lz.internal.overhead").values())
+
+
+@pytest.mark.parametrize("fault", ["down", "hang", "503"])
+def test_an_exit_during_an_outage(fault: str, receiver: Receiver) -> None:
+    """An outage delays no exit beyond its bound, changes no status, and prints at most one line, no traceback."""
+    if fault == "down":
+        receiver.down()
+    elif fault == "hang":
+        receiver.hang = True
+    else:
+        receiver.status = 503
+    status, stderr = run(receiver, "time.sleep(0.3); sys.exit(5)", 0.05)
+    assert 5 == status
+    assert stderr.count("\n") <= 1
+    assert "Traceback" not in stderr
+
+
+def test_data_model_equals_the_text() -> None:
+    """What is pushed and what is scraped are the same series."""
+    from lz_otel._export.prometheus import StoreCollector
+
+    memory = Memory()
+    one = filled()
+    exporter = PushExporter(one, 3600, 5, "", memory.make)
+    exporter.start()
+    exporter.stop()
+    assert from_text(StoreCollector(one).text()) == from_sdk(memory.given[0])
