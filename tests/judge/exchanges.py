@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._judge import MECHANISMS, signals
 from lz_otel._judge.fields import CountedTokens
-from lz_otel._judge.result import Result
 from lz_otel.model import Exchange, Facts, Request
+
+if TYPE_CHECKING:
+    from lz_otel._judge.result import Result
 
 MODEL = "claude-3-5-sonnet-20240620"
 
