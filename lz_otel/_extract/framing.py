@@ -9,7 +9,6 @@ Sources: WHATWG HTML, server-sent events (D); Amazon event-stream encoding (D).
 
 from __future__ import annotations
 
-import re
 from zlib import crc32
 
 __all__ = ["MAX_BODY", "MAX_EVENT", "AwsFrames", "JsonLines", "Sse"]
@@ -21,90 +20,108 @@ MAX_EVENT = 4 << 20
 
 Event = tuple[bytes, bytes]
 
-# The usual piece of a stream: one whole event of an optional name and one data line.
-_ONE = re.compile(rb"(?:event: ([^\r\n]*)\n)?data: ([^\r\n]*)\n\n").fullmatch
-
 
 class Sse:
-    """Server-sent events: LF, CRLF or CR; comments; several data lines; a blank line dispatches."""
+    """Server-sent events: LF, CRLF or CR; comments; several data lines; a blank line dispatches.
 
-    __slots__ = ("_after_cr", "_held", "_scanned", "_skipping", "lost")
+    ``idle`` is true between two events with nothing held: then a piece that holds one whole
+    event may be read without ``feed``.
+    """
+
+    __slots__ = ("_after_cr", "_data", "_line", "_line_size", "_name", "_size", "_skipping", "idle", "lost")
 
     def __init__(self) -> None:
-        self._held = bytearray()
-        self._scanned = 0  # no blank line begins before this index
-        self._after_cr = False
-        self._skipping = False
+        self._line: list[bytes] = []  # pieces of a line that has not ended
+        self._line_size = 0
+        self._after_cr = False  # the next LF belongs to the line end before it
+        self._name = b""
+        self._data: list[bytes] = []
+        self._size = 0  # bytes of all lines of the event
+        self._skipping = False  # the event is too large: wait for its end
+        self.idle = True
         self.lost = 0
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that ``data`` completes."""
-        if not self._held and not self._after_cr and not self._skipping and len(data) <= MAX_EVENT:
-            one = _ONE(data)
-            if one is not None:
-                name, payload = one.groups()
-                return [(name or b"", payload)]
-        if self._after_cr or b"\r" in data:
-            data = self._normalise(data)
-        return self._split(data)
-
-    def _normalise(self, data: bytes) -> bytes:
-        if self._after_cr and data.startswith(b"\n"):
-            data = data[1:]
+        if self._after_cr:
             self._after_cr = False
-            if not data:
-                return data
-        self._after_cr = data.endswith(b"\r")
-        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-    def _split(self, data: bytes) -> list[Event]:
-        held = self._held
-        events: list[Event] = []
-        held += data
-        start = 0
-        while True:
-            end = held.find(b"\n\n", max(start, self._scanned))
-            if end < 0:
-                break
-            if self._skipping or end - start > MAX_EVENT:
-                self._skipping = False
-                self.lost += 1
-                events.append((b"", b""))
-            else:
-                event = _fields(bytes(held[start:end]))
-                if event is not None:
-                    events.append(event)
-            start = end + 2
-        del held[:start]
-        self._scanned = max(len(held) - 1, 0)
-        if len(held) > MAX_EVENT + 1:
-            self._skipping = True
-            del held[:-1]
-            self._scanned = 0
+            if data.startswith(b"\n"):
+                data = data[1:]
+        rest = b""
+        if not data.endswith(b"\n"):
+            end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+            self._after_cr = end == len(data) > 0
+            data, rest = data[:end], data[end:]
+        events = self._lines(data) if data else []
+        if rest:
+            self._hold(rest)
+        self.idle = not (self._line_size or self._size or self._after_cr or self._skipping)
         return events
 
+    def _lines(self, data: bytes) -> list[Event]:
+        """Whole lines, the first of which may have begun earlier."""
+        if self._line_size:
+            data = b"".join(self._line) + data
+            self._line.clear()
+            self._line_size = 0
+        events: list[Event] = []
+        for line in data.splitlines():
+            if not line:
+                self._dispatch(events)
+                continue
+            self._size += len(line)
+            if self._skipping:
+                continue
+            if self._size > MAX_EVENT:
+                self._skip()
+            elif line.startswith(b"data: "):
+                self._data.append(line[6:])
+            elif line.startswith(b"event: "):
+                self._name = line[7:]
+            else:
+                field, _, value = line.partition(b":")
+                if value.startswith(b" "):
+                    value = value[1:]
+                if field == b"data":
+                    self._data.append(value)
+                elif field == b"event":
+                    self._name = value
+        return events
 
-def _fields(block: bytes) -> Event | None:
-    """Name and data of the lines between two blank lines, ``None`` when they hold no data."""
-    name = b""
-    data: list[bytes] = []
-    for line in block.split(b"\n"):
-        field, _, value = line.partition(b":")
-        if value.startswith(b" "):
-            value = value[1:]
-        if field == b"data":
-            data.append(value)
-        elif field == b"event":
-            name = value
-    if not data:
-        return None
-    return name, data[0] if len(data) == 1 else b"\n".join(data)
+    def _dispatch(self, events: list[Event]) -> None:
+        if self._skipping:
+            self._skipping = False
+            self.lost += 1
+            events.append((b"", b""))
+        elif self._data:
+            data = self._data
+            events.append((self._name, data[0] if len(data) == 1 else b"\n".join(data)))
+        self._data.clear()
+        self._name = b""
+        self._size = 0
+
+    def _hold(self, piece: bytes) -> None:
+        if not self._skipping and self._size + self._line_size + len(piece) > MAX_EVENT:
+            self._skip()
+        if self._skipping:
+            # Of a line of an event that is skipped, only that it is not empty matters.
+            self._line = [b":"]
+            self._line_size = 1
+        else:
+            self._line.append(piece)
+            self._line_size += len(piece)
+
+    def _skip(self) -> None:
+        self._skipping = True
+        self._data.clear()
+        self._line.clear()
 
 
 class JsonLines:
     """One JSON document per line (NDJSON); blank lines do not count. Names are empty."""
 
     __slots__ = ("_held", "_skipping", "lost")
+    idle = False  # no piece is read without ``feed``
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -148,6 +165,7 @@ class AwsFrames:
     """
 
     __slots__ = ("_held", "_skip", "broken", "lost")
+    idle = False
 
     def __init__(self) -> None:
         self._held = bytearray()

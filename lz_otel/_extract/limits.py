@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Limit", "read"]
+__all__ = ["MARKERS", "Limit", "read"]
 
 MAX_COUNT = 1 << 53
 MAX_RESET = 366 * 86_400.0
@@ -65,6 +65,9 @@ for _prefix, _resource in _ANTHROPIC.items():
 for _suffix, _resource in _OPENAI.items():
     for _index, _part in enumerate(_PARTS):
         _HEADERS[f"x-ratelimit-{_part}-{_suffix}"] = (_resource, _index)
+
+MARKERS = frozenset(_HEADERS)
+"""The header names that are read; a response without any of them states no limit."""
 
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:h|ms|m|s|us|µs|ns))+").fullmatch
 _STEP = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s|us|µs|ns)").findall

@@ -66,6 +66,17 @@ class _Whole(_Chunk, gc=False):
     prompt_cache_diagnostics: Any = None
 
 
+class _PlainChoice(Struct, gc=False):
+    delta: _Said | None = None
+    finish_reason: Any = None
+
+
+class _PlainChunk(Struct, gc=False):
+    choices: list[_PlainChoice] | None = None
+    usage: Any = None
+
+
+_PLAIN = msgspec.json.Decoder(_PlainChunk)
 _CHUNK = msgspec.json.Decoder(_Chunk)
 _WHOLE = msgspec.json.Decoder(_Whole)
 
@@ -84,6 +95,24 @@ class ChatReader(Reader):
         self._usage_ends = False  # the usage came on its own, after the last choice
 
     def _event(self, name: bytes, data: bytes) -> int:
+        if self._decoder is _CHUNK:
+            # Nearly every chunk is one choice with a piece of text and nothing else.
+            try:
+                plain = _PLAIN.decode(data)
+                choices = plain.choices
+                if choices and len(choices) == 1 and plain.usage is None:
+                    said = choices[0].delta
+                    if said is not None and choices[0].finish_reason is None:
+                        content = said.content
+                        if type(content) is str and content:
+                            if self.facts.text_sink is not None:
+                                self._texts.append(content)
+                            return 1
+            except (msgspec.MsgspecError, RecursionError):
+                pass
+        return self._chunk(data)
+
+    def _chunk(self, data: bytes) -> int:
         try:
             chunk = self._decoder.decode(data)
         except (msgspec.MsgspecError, RecursionError):

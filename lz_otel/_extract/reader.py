@@ -27,6 +27,7 @@ __all__ = ["Reader"]
 _T = TypeVar("_T")
 _BOM = b"\xef\xbb\xbf"
 _MAX_PREFIX = 4096
+_SMALL = 1 << 16
 _MAX_NOTES = 16
 _MAX_SECOND_ATTEMPTS = 32
 _GAPS = len(CHUNK_BUCKETS) + 1
@@ -42,7 +43,7 @@ class Reader:
     """
 
     __slots__ = (
-        "_attempts", "_complete", "_doc", "_done", "_headers", "_kind", "_masks", "_parser", "_prefix",
+        "_attempts", "_complete", "_content", "_doc", "_done", "_events", "_gaps", "_head", "_headers", "_kind", "_masks", "_name", "_parser", "_prefix",
         "_seen_lost", "_size", "_status", "_texts", "facts",
     )  # fmt: skip
 
@@ -61,6 +62,11 @@ class Reader:
         self._masks: list[Any] = []
         self._done = False
         self._complete = False  # the end of the body was reached
+        self._head = b"\0"  # the last event line, and the name in it
+        self._name = b""
+        self._events = 0
+        self._content = 0
+        self._gaps: list[int] = []
 
     # --- what the host's response calls -------------------------------------------------------
 
@@ -78,30 +84,52 @@ class Reader:
         if parser is None:
             self._begin(data, now)
             return
-        events = parser.feed(data)
-        if not events:
-            if parser.lost != self._seen_lost:
-                self._note_lost(parser)
-            return
         facts = self.facts
-        if facts.sse_events is not None:
-            facts.sse_events += len(events)
+        content = 0
+        if parser.idle and 0 < len(data) < _SMALL:
+            # Nearly always a piece is one whole event: read here what Sse.feed would find.
+            lines = data.splitlines()
+            number = len(lines)
+            if number == 3 and not lines[2] and data[-1] == 10 and lines[1].startswith(b"data: "):
+                head = lines[0]
+                if head != self._head and head.startswith(b"event: "):
+                    self._head = head
+                    self._name = head[7:]
+                if head == self._head:
+                    number = 0
+                    content = self._event(self._name, lines[1][6:])
+            elif number == 2 and not lines[1] and data[-1] == 10 and lines[0].startswith(b"data: "):
+                number = 0
+                content = self._event(b"", lines[0][6:])
+            if number:
+                content = self._several(parser, data)
+            else:
+                self._events += 1
+        else:
+            content = self._several(parser, data)
+        if content:
+            self._content += content
+            last = facts.last_content_at
+            facts.last_content_at = now
+            if last is not None:
+                self._gaps[bisect_left(CHUNK_BUCKETS, now - last)] += 1
+            else:
+                facts.first_content_at = now
+                facts.has_content = True
+                self._gaps = [0] * _GAPS
+        if self._texts or self._masks:
+            self._flush()
+
+    def _several(self, parser: Sse | JsonLines | AwsFrames, data: bytes) -> int:
+        """A piece with no, several or broken events."""
+        events = parser.feed(data)
         content = 0
         for name, payload in events:
             content += self._event(name, payload)
-        if content:
-            facts.content_events += content
-            last = facts.last_content_at
-            facts.last_content_at = now
-            if last is None:
-                facts.first_content_at = now
-                facts.has_content = True
-            else:
-                self._gap(now - last)
+        self._events += len(events)
         if parser.lost != self._seen_lost:
             self._note_lost(parser)
-        if self._texts or self._masks:
-            self._flush()
+        return content
 
     def finish(self, complete: bool) -> None:
         """The body is over; ``complete`` when its end was reached."""
@@ -112,15 +140,14 @@ class Reader:
             self._choose(self._prefix)
         rest = self._parser.rest() if isinstance(self._parser, JsonLines) else ()
         for name, payload in rest:
-            if self._event(name, payload):
-                self.facts.content_events += 1
-                self.facts.has_content = True
+            self._content += self._event(name, payload)
         if self._doc is not None:
             self._whole(complete)
         self._done = True
-        self._parser = _Closed()
         self._doc = None
+        self._sums()
         self._end()
+        self._parser = _Closed()
         if self._texts or self._masks:
             self._flush()
 
@@ -233,7 +260,6 @@ class Reader:
             self._set(AwsFrames(), stream=self._status < 400)
         elif kind == "text/event-stream" or (first and first in b"edir:" and kind in _TEXTS):
             self._set(Sse(), stream=self._status < 400)
-            self.facts.sse_events = 0
         else:
             self._set(None, stream=False)
         return True
@@ -269,21 +295,23 @@ class Reader:
         lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") < 100_000 else []
         if len(lines) < 2 or type(loads(lines[0])) is not dict or type(loads(lines[1])) is not dict:
             return False
-        content = sum(self._event(b"", line) for line in lines)
-        self.facts.content_events += content
-        self.facts.has_content = self.facts.has_content or content > 0
+        self._content += sum(self._event(b"", line) for line in lines)
         return True
 
     def _reset_fault(self) -> None:
         self.facts.error_type = self.facts.error_code = self.facts.error_message = None
 
-    def _gap(self, gap: float) -> None:
-        gaps = self.facts.chunk_gaps
-        if gaps is None:
-            gaps = self.facts.chunk_gaps = [[0] * _GAPS, 0.0, 0]
-        gaps[0][bisect_left(CHUNK_BUCKETS, gap)] += 1
-        gaps[1] += gap
-        gaps[2] += 1
+    def _sums(self) -> None:
+        """Counts that are kept aside while the body passes."""
+        facts = self.facts
+        if isinstance(self._parser, Sse):
+            facts.sse_events = self._events
+        facts.content_events = self._content
+        if self._content:
+            facts.has_content = True
+        number = sum(self._gaps)
+        if number and facts.first_content_at is not None and facts.last_content_at is not None:
+            facts.chunk_gaps = [self._gaps, facts.last_content_at - facts.first_content_at, number]
 
     def _note_lost(self, parser: Sse | JsonLines | AwsFrames) -> None:
         signal = "frame" if isinstance(parser, AwsFrames) else "event"
@@ -304,7 +332,7 @@ class Reader:
                 facts.mask_sink(mask)
 
 
-class _Closed(Sse):
+class _Closed(JsonLines):
     """Takes what comes after the end, and gives nothing."""
 
     __slots__ = ()
