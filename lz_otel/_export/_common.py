@@ -48,7 +48,8 @@ def _replace(store: Store, add: Any = None, remove: Any = None) -> None:
     # With a limit: a fork may have copied the lock while another thread of the parent held it.
     held = _listeners_lock.acquire(timeout=0.2)
     try:
-        store.listeners = [one for one in store.listeners if one is not remove] + ([add] if add else [])
+        # By !=, since a bound method is a new object each time it is looked up.
+        store.listeners = [one for one in store.listeners if one != remove] + ([add] if add else [])
     finally:
         if held:
             _listeners_lock.release()

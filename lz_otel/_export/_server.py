@@ -111,7 +111,6 @@ class MetricsServer:
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
         self._told = False
-        self.retry_every = RETRY_EVERY
 
     @property
     def port(self) -> int | None:
@@ -168,7 +167,7 @@ class MetricsServer:
                     continue
                 with self._lock:
                     bound = not stopped.is_set() and self._bind()
-                if not bound and (not self._quiet or stopped.wait(self.retry_every)):
+                if not bound and (not self._quiet or stopped.wait(RETRY_EVERY)):
                     return
         except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
             if not stopped.is_set():

@@ -1,0 +1,219 @@
+"""Forks: every process reports its own calls under its own name, and none hangs. Real processes throughout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.export.receiver import Receiver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "lz.internal.overhead"
+HEAD = """
+import multiprocessing, os, signal, socket, sys, threading, time
+sys.path.insert(0, {root!r})
+from lz_otel import catalogue
+from lz_otel._export.otlp import OtlpExporter
+from lz_otel._export.prometheus import PrometheusExporter
+from lz_otel._export.provider import ProviderExporter
+from lz_otel._measure.store import Store
+
+def new(*exporters):
+    store = Store(catalogue.selected("latest"))
+    made = [make(store) for make in exporters]
+    for one in made:
+        one.start()
+    def child():
+        store.clear()
+        for one in made:
+            one.after_fork_in_child()
+    os.register_at_fork(after_in_child=child)
+    return store, made
+
+def call(store, n=1):
+    for _ in range(n):
+        store.add([(catalogue.INTERNAL_OVERHEAD, (), 0.001)])
+
+def otlp(interval=0.1):
+    return lambda store: OtlpExporter(store, interval)
+"""
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+def run(body: str, receiver: Receiver | None = None, **environment: str) -> str:
+    """A process that is given up after 20 seconds; its standard output."""
+    if receiver:
+        environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.endpoint
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD.format(root=str(ROOT)) + body],
+        env={"PATH": os.environ.get("PATH", ""), **environment},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout
+
+
+FORKS = """
+store, _ = new(otlp())
+call(store, 5)
+children = []
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        call(store)
+        time.sleep(0.6)
+        os._exit(0)
+    children.append(pid)
+for pid in children:
+    os.waitpid(pid, 0)
+print(*children)
+"""
+
+
+def test_each_process_reports_its_own(receiver: Receiver) -> None:
+    """Five calls in the parent and one in each of two children are seven, from three instance ids."""
+    run(FORKS, receiver)
+    counts = receiver.last(NAME)
+    assert [1, 1, 5] == sorted(counts.values())
+
+
+def test_a_given_instance_id_stays_unique(receiver: Receiver) -> None:
+    """A child of a process with a given instance id adds its process number to it."""
+    pids = run(FORKS, receiver, OTEL_RESOURCE_ATTRIBUTES="service.instance.id=blue").split()
+    assert {"blue": 5, f"blue-{pids[0]}": 1, f"blue-{pids[1]}": 1} == receiver.last(NAME)
+
+
+def test_a_grandchild_is_named_once(receiver: Receiver) -> None:
+    """A fork of a fork has one process number after the given id, its own."""
+    body = """
+store, _ = new(otlp(3600))
+if os.fork() == 0:
+    if os.fork() == 0:
+        call(store)
+        sys.stdout.write(str(os.getpid()))
+        sys.exit(0)
+    os.wait()
+    os._exit(0)
+os.wait()
+"""
+    pid = run(body, receiver, OTEL_RESOURCE_ATTRIBUTES="service.instance.id=blue")
+    assert {f"blue-{pid}": 1} == receiver.last(NAME)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_children_of_multiprocessing_push_at_their_end(method: str, receiver: Receiver, tmp_path: Path) -> None:
+    """Children of multiprocessing leave without atexit; their last values are pushed all the same."""
+    script = tmp_path / "service.py"
+    script.write_text(
+        HEAD.format(root=str(ROOT))
+        + f"""
+inherited = None
+
+def work():
+    store = inherited or new(otlp(3600))[0]
+    call(store)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context({method!r})
+    inherited, _ = new(otlp(3600))
+    call(inherited, 5)
+    children = [context.Process(target=work) for _ in range(2)]
+    for one in children:
+        one.start()
+    for one in children:
+        one.join()
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={"PATH": os.environ.get("PATH", ""), "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    assert [1, 1, 5] == sorted(receiver.last(NAME).values())
+
+
+def test_a_child_without_calls_has_no_thread() -> None:
+    """A forked child starts no thread, and opens no port, before its first call."""
+    body = """
+store, (push, port) = new(otlp(3600), lambda s: PrometheusExporter(s, "127.0.0.1", 0))
+if os.fork() == 0:
+    store.add([(catalogue.BUILD_INFO, ("1", "3", "", ""), 1)])
+    before = threading.active_count()
+    call(store)
+    print(before, threading.active_count(), flush=True)
+    os._exit(0)
+os.wait()
+os._exit(0)
+"""
+    assert "1 3\n" == run(body)
+
+
+def test_a_child_does_not_hold_the_parents_port() -> None:
+    """The parent's port is free again when the parent lets go of it, whatever children are still there."""
+    body = """
+store, (port,) = new(lambda s: PrometheusExporter(s, "127.0.0.1", 0))
+number = port.port
+pid = os.fork()
+if pid == 0:
+    time.sleep(60)
+    os._exit(0)
+port.stop()
+one = socket.socket()
+one.bind(("127.0.0.1", number))
+one.listen()
+print("free")
+os.kill(pid, signal.SIGKILL)
+os.wait()
+"""
+    assert "free\n" == run(body)
+
+
+def test_fork_while_every_lock_is_in_use(receiver: Receiver) -> None:
+    """Forks while other threads measure, push and serve scrapes: no child hangs in its first call."""
+    body = """
+import urllib.request
+store, (push, port) = new(otlp(0.01), lambda s: PrometheusExporter(s, "127.0.0.1", 0))
+over = threading.Event()
+def measure():
+    while not over.is_set():
+        call(store)
+        time.sleep(0.0005)
+def scrape():
+    while not over.is_set():
+        urllib.request.urlopen(f"http://127.0.0.1:{port.port}/metrics").read()
+for work in (measure, measure, scrape):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(30):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        call(store)
+        os._exit(0 if store.value(catalogue.INTERNAL_OVERHEAD).count == 1 else 1)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, status
+    time.sleep(0.01)
+over.set()
+print("done")
+"""
+    assert "done\n" == run(body, receiver)
