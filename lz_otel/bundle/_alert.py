@@ -1,0 +1,157 @@
+"""What an alert is, and the tools its definition is made with.
+
+Severity follows one rule:
+
+* ``critical`` pages a person now: users get errors or somebody else's data, or money or access is gone, and
+  no retry helps.
+* ``warning`` makes a ticket for office hours: slower, dearer or less sure than promised, and it stays so until
+  somebody changes something.
+* ``info`` goes nowhere but to the dashboards: a hint that explains another alert or asks for tuning.
+* ``none`` is for the watchdog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from lz_otel import catalogue as c
+from lz_otel.bundle import recording
+
+if TYPE_CHECKING:
+    from lz_otel.bundle.config import Config
+    from lz_otel.bundle.promql import Expr, Range, Recorded
+
+__all__ = ["SEVERITIES", "Alert", "Condition", "Kit", "Query", "by_error", "by_status", "percent", "plain"]
+
+SEVERITIES = ("critical", "warning", "info", "none")
+
+
+class Condition(NamedTuple):
+    """When an alert fires. Durations are nominal; the configuration scales them.
+
+    Attributes:
+        severity: one of ``SEVERITIES``.
+        expr: fires for each series that it returns.
+        wait: ``for``: how long it must have been true.
+        keep: ``keep_firing_for``: how long it goes on when it is no longer true; empty: not at all.
+        labels: static labels to add.
+        description: in place of the alert's own.
+    """
+
+    severity: str
+    expr: Expr
+    wait: str
+    keep: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    description: str = ""
+
+
+class Query(NamedTuple):
+    """One step of a diagnosis: what to find out, and the query that tells."""
+
+    question: str
+    expr: Expr
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One alert with its runbook.
+
+    Attributes:
+        name: CamelCase, ``LLM`` first.
+        kind: ``symptom`` (a user or payer feels it) or ``cause`` (a cause or an early sign).
+        summary: one sentence, always the same.
+        description: a template with the labels, the value and the threshold.
+        conditions: when it fires; several for several severities or windows.
+        dashboard: short name of the dashboard to open.
+        meaning, impact: for the runbook.
+        guard: what would make it noisy, and what is done against it.
+        diagnosis: queries for the runbook.
+        mitigation: numbered steps.
+        muted_by: alerts that say the same and more; Alertmanager mutes this one meanwhile.
+        source: where the threshold comes from, with its mark.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    description: str
+    conditions: tuple[Condition, ...]
+    dashboard: str
+    meaning: str
+    impact: str
+    guard: str
+    diagnosis: tuple[Query, ...]
+    mitigation: tuple[str, ...]
+    source: str
+    muted_by: tuple[str, ...] = field(default=())
+
+
+def percent(share: float) -> str:
+    """A share as people read it: ``97.5 %``."""
+    return f"{share * 100:.6g} %"
+
+
+def plain(value: float) -> str:
+    """A number without noise."""
+    return f"{value:.6g}"
+
+
+class Kit:
+    """The configuration and its builder, with the few shapes that alerts are made of."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.b = config.builder()
+        self.t = config.thresholds
+        self.g = config.guards
+        self.by = config.by
+
+    def w(self, nominal: str) -> str:
+        """The window in force."""
+        return self.config.time(nominal)
+
+    def rate(self, selected: Range, window: str, *by: str) -> Expr:
+        """Events per second by job and more labels."""
+        return selected.rate(self.w(window)).sum(*self.by, *by)
+
+    def grown(self, selected: Range, window: str, *by: str) -> Expr:
+        """Number of events in the window by job and more labels."""
+        return selected.increase(self.w(window)).sum(*self.by, *by)
+
+    def recorded_sum(self, series: Recorded, window: str, *by: str, **where: str) -> Expr:
+        """What a recorded rate adds up to over a window: cheap, however long it is and many processes there are."""
+        total = self.b.recorded(series, **where).over_time("sum_over_time", self.w(window))
+        return total.sum(*self.by, *by) * self.config.interval_seconds
+
+    def guarded(self, condition: Expr, *enough: Expr, on: tuple[str, ...] = ()) -> Expr:
+        """The condition, where there is enough to judge by."""
+        for one in enough:
+            condition = condition.and_(one, on=(*self.by, *on))
+        return condition
+
+    def chats(self, metric: c.Metric = c.ATTEMPTS, **where: str | tuple[str, ...]) -> Range:
+        """A counter over those operations that are text inference, as the duration metric counts them."""
+        return self.b.counter(
+            metric, gen_ai_operation_name=("chat", "generate_content", "text_completion"), **where
+        )
+
+    def attempts_per_call(self, window: str) -> Expr:
+        """Attempts for each inference call, by provider; embeddings have attempts, but no inference call."""
+        provider = "gen_ai_provider_name"
+        calls = self.rate(self.b.count(c.INFERENCE_DURATION), window, provider)
+        return self.rate(self.chats(), window, provider).op("/", calls.above(0))
+
+
+def by_error(kit: Kit) -> Query:
+    """First step of many diagnoses."""
+    failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=recording.FAILURE)
+    rate = kit.rate(failed, "5m", "gen_ai_provider_name", "gen_ai_request_model", "error_type")
+    return Query("Which error, from whom, for which model?", rate.topk(10))
+
+
+def by_status(kit: Kit) -> Query:
+    """Second step of many diagnoses."""
+    rate = kit.rate(kit.b.counter(c.ATTEMPTS), "5m", "gen_ai_provider_name", "status")
+    return Query("What do the attempts come back with?", rate)

@@ -1,0 +1,108 @@
+"""All alerts, and their form in a rule file.
+
+Where they depart from the study they started from (and why):
+
+* Windows beyond an hour read recorded rates, so that a hundred processes cost no more than one.
+* The slow fast path is judged by mechanism: 25 ms and 2 s have no common limit.
+* The vendor's gauges have an alert each, so that description and runbook can name value and threshold.
+* One foreign entity in an answer makes a ticket at once; several page.
+* Quality is compared by score: mixing two scores compares their mixture.
+* Fallbacks of inference calls are held against inference attempts only, embeddings are left out.
+* New: pruned share, untagged context, wrong intent header, overloaded provider, unread cache writes,
+  unpriced model, hourly budget.
+* The overflow alert reads lz_otel's own counter, not the label of an exporter that is not in use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel.bundle import (
+    _alerts_calls,
+    _alerts_families,
+    _alerts_fast_path,
+    _alerts_limits,
+    _alerts_money,
+    _alerts_self,
+)
+from lz_otel.bundle._alert import SEVERITIES, Alert, Condition, Kit, Query
+from lz_otel.bundle.config import dashboard_uid
+from lz_otel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from lz_otel.bundle.config import Config
+
+__all__ = ["GROUPS", "SEVERITIES", "Alert", "Condition", "Query", "alerts", "dashboard_url", "groups", "rule"]
+
+GROUPS = {
+    "lz-otel-calls": _alerts_calls,
+    "lz-otel-limits": _alerts_limits,
+    "lz-otel-fast-path-alerts": _alerts_fast_path,
+    "lz-otel-families": _alerts_families,
+    "lz-otel-money-alerts": _alerts_money,
+    "lz-otel-self": _alerts_self,
+}
+# Labels that a dashboard's variables can be set by.
+_VARIABLES = {
+    "job": "job",
+    "gen_ai_provider_name": "provider",
+    "gen_ai_request_model": "model",
+    "lz_route": "route",
+    "mechanism": "mechanism",
+}
+
+
+def groups(config: Config) -> dict[str, list[Alert]]:
+    """The alerts by group of rules, without those that are switched off.
+
+    Raises:
+        ConfigurationError: ``disabled_alerts`` names an alert that does not exist.
+    """
+    kit = Kit(config)
+    every = {name: list(module.alerts(kit)) for name, module in GROUPS.items()}
+    known = {alert.name for group in every.values() for alert in group}
+    for name in config.disabled_alerts:
+        if name not in known:
+            raise ConfigurationError("disabled_alerts", name, f"names among {', '.join(sorted(known))}")
+    return {
+        name: [alert for alert in group if alert.name not in config.disabled_alerts]
+        for name, group in every.items()
+    }
+
+
+def alerts(config: Config) -> list[Alert]:
+    """All alerts in force."""
+    return [alert for group in groups(config).values() for alert in group]
+
+
+def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
+    """Address of the alert's dashboard, with its variables set from the alert's labels.
+
+    The time range is left to the notification, which knows when the alert began.
+    """
+    carried = condition.expr.labels | {label for label, _ in condition.labels}
+    chosen = [
+        f"var-{variable}={{{{ $labels.{label} | urlquery }}}}"
+        for label, variable in _VARIABLES.items()
+        if label in carried and (label != "mechanism" or alert.dashboard == "families")
+    ]
+    return f"{config.urls.grafana}/d/{dashboard_uid(alert.dashboard)}?" + "&".join(chosen or ["orgId=1"])
+
+
+def rule(config: Config, alert: Alert, condition: Condition) -> dict[str, Any]:
+    """One condition as an entry of a rule file."""
+    entry: dict[str, Any] = {
+        "alert": alert.name,
+        "expr": condition.expr.text,
+        "for": config.time(condition.wait),
+    }
+    if condition.keep:
+        entry["keep_firing_for"] = config.time(condition.keep)
+    entry["labels"] = {"severity": condition.severity, **dict(condition.labels), **config.alert_labels}
+    entry["annotations"] = {
+        "summary": alert.summary,
+        "description": condition.description or alert.description,
+        "runbook_url": config.urls.runbook.format(alert=alert.name),
+        "dashboard_url": dashboard_url(config, alert, condition),
+    }
+    return entry
