@@ -23,7 +23,7 @@ def boards(config: Config | None = None) -> list[Board]:
         MissingDependencyError: the extra ``bundle`` is not installed.
     """
     try:
-        from lz_otel.bundle.dashboards import (  # noqa: PLC0415  # optional package
+        from lz_otel.bundle.dashboards import (  # optional package
             caches,
             cost,
             families,

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["build"]
 
+MODEL_PAGE = (
+    f"/d/{dashboard_uid('reliability')}?${{datasource:queryparam}}&${{job:queryparam}}&${{__url_time_range}}"
+    "&var-model=${__value.raw}"
+)
 NO_CALLS = "no calls, or the recording rules are not loaded"
 
 
@@ -188,9 +192,7 @@ def build(config: Config) -> Board:
             Column("from cache", ratio(over(r.CACHE_READ, MODEL), over(r.INPUT, MODEL)), "percentunit", decimals=1),
             Column("cost", over(r.COST, MODEL), "currencyUSD", decimals=2),
             size=(14, 9), sort="cost", empty=NO_CALLS,
-            link=("Reliability & limits of this model",
-                  f"/d/{dashboard_uid('reliability')}?${{datasource:queryparam}}&${{job:queryparam}}"
-                  "&${__url_time_range}&var-model=${__value.raw}"),
+            link=("Reliability & limits of this model", MODEL_PAGE),
         ),
     )
     board.row(

@@ -12,6 +12,8 @@ from lz_otel import catalogue as c
 from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Not, Regex, Var, ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Expr, Value
     from lz_otel.catalogue import Metric
@@ -43,21 +45,17 @@ class Queries:
         self.scope = DASHBOARD_SCOPE if scope is None else scope
         self.b = Builder(self.scope, config.extra_labels)
 
-    def also(self, scope: dict[str, Value]) -> Queries:
-        """The same with further filters, for labels that not every metric has."""
-        return Queries(self.config, {**self.scope, **scope})
-
     def per_second(self, metric: Metric, *by: str, window: str = NOW, offset: str = "", **where: Value) -> Expr:
         """Rate of a counter."""
-        return self.b.counter(metric, **where).rate(window, offset).sum(*by)
+        return self._rate(metric, by, window, where, offset)
 
     def per_minute(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
         """Rate of a counter by the minute."""
-        return 60 * self.per_second(metric, *by, window=window, **where)
+        return 60 * self._rate(metric, by, window, where)
 
     def per_hour(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
         """Rate of a counter by the hour."""
-        return HOUR * self.per_second(metric, *by, window=window, **where)
+        return HOUR * self._rate(metric, by, window, where)
 
     def over(self, metric: Metric, *by: str, window: str = RANGE, **where: Value) -> Expr:
         """Increase of a counter over the range."""
@@ -71,10 +69,10 @@ class Queries:
         """Calls over the range."""
         return self.b.count(c.INFERENCE_DURATION, **where).increase(window).sum(*by)
 
-    def failed(self, *by: str, window: str = NOW, **where: Value) -> Expr:
+    def failed(self, *by: str, window: str = NOW) -> Expr:
         """Share of finished calls that failed; what the caller gave up is in neither side."""
-        bad = self.calls(*by, window=window, lz_ending=FAILED, **where)
-        return ratio(bad, self.calls(*by, window=window, lz_ending=FINISHED, **where))
+        bad = self.calls(*by, window=window, lz_ending=FAILED)
+        return ratio(bad, self.calls(*by, window=window, lz_ending=FINISHED))
 
     def hit(self, *by: str, window: str = NOW, **where: Value) -> Expr:
         """Hits of eligible calls."""
@@ -86,13 +84,13 @@ class Queries:
 
     def saved(self, *by: str, window: str = NOW, **where: Value) -> Expr:
         """USD per second saved, less what cache writes cost beyond full price."""
-        gain = self.per_second(c.SAVED_USD, *by, window=window, **where)
-        loss = self.per_second(c.OVERSPENT_USD, *by, window=window, **where)
+        gain = self._rate(c.SAVED_USD, by, window, where)
+        loss = self._rate(c.OVERSPENT_USD, by, window, where)
         return gain - (loss.or_(0 * gain) if by else loss.or_zero())
 
-    def saved_over(self, **where: Value) -> Expr:
+    def saved_over(self) -> Expr:
         """USD over the range saved, less what cache writes cost beyond full price."""
-        return self.over(c.SAVED_USD, **where) - self.over(c.OVERSPENT_USD, **where).or_zero()
+        return self.over(c.SAVED_USD) - self.over(c.OVERSPENT_USD).or_zero()
 
     def from_cache(self, *by: str, window: str = NOW) -> Expr:
         """Input tokens read from the prompt cache, of all input tokens (which include them)."""
@@ -117,6 +115,10 @@ class Queries:
         b = Builder(scope, self.config.extra_labels)
         left = b.gauge(c.RATE_LIMIT_REMAINING) / b.gauge(c.RATE_LIMIT_LIMIT).above(0)
         return left.and_(b.counter(c.ATTEMPTS).rate(NOW).sum(*own).above(0), on=own)
+
+    def _rate(self, metric: Metric, by: tuple[str, ...], window: str, where: Mapping[str, Value],
+              offset: str = "") -> Expr:  # fmt: skip
+        return self.b.counter(metric, **where).rate(window, offset).sum(*by)
 
     def _verdicts(self, whole: tuple[str, ...], by: tuple[str, ...], window: str, where: dict[str, Value]) -> Expr:
         def some(**more: Value) -> Expr:
