@@ -164,24 +164,25 @@ class Signals:
         return frozenset(n for n, found in self._response.items() if any(m == mechanism for m, _ in found))
 
     def awake(
-        self, request: Request, response_headers: Mapping[str, str], facts: Facts | None = None
+        self, request: Request, response_headers: Mapping[str, str], facts: Facts
     ) -> frozenset[str]:
         """The mechanisms that have a marker in this exchange (``prompt_cache`` is judged elsewhere).
 
-        Costs about a microsecond when there is none. Header names are lower case. May be asked
-        when the response's head is there, and again when ``facts`` are complete.
+        Costs about a microsecond when there is none. Header names are lower case. Asked when the
+        response's head is there (``facts`` then hold the request's fields, where the pruning tag and the
+        fields of zeroing are), and again at the end, when they hold what usage says.
         """
         found: set[str] | None = None
         if not self._request_names.isdisjoint(request.headers):
             found = self._match(self._request, request.headers, found)
         if not self._response_names.isdisjoint(response_headers):
             found = self._match(self._response, response_headers, found)
-        if facts is not None and (top := fields(facts)) is not None:
+        if (top := fields(facts)) is not None:
             if starts_with_tag(top):
                 found = _with(found, "pruning")
             if not (top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None):
                 found = _with(found, "zeroing")
-        if facts is not None and facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
+        if facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
             found = _with(found, "pruning")
         return _NOTHING if found is None else frozenset(found)
 
