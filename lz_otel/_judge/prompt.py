@@ -1,0 +1,91 @@
+"""A request taken apart for `conditions`: texts, schema, and the fields that matter."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Prompt", "words_of"]
+
+_TOKEN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|[0-9]+(?:[.,][0-9]+)*|\S")
+
+
+def words_of(text: str) -> list[str]:
+    """Tokens in the rough sense: words, numbers, single signs (CJK: characters)."""
+    return _TOKEN.findall(text)
+
+
+class Prompt(NamedTuple):
+    """Attributes:
+    system: the system prompt, "" without one.
+    user: texts of user messages.
+    text: all text of system prompt and messages.
+    instructions: system prompt and last user message: what says how to answer.
+    schema: schema of the output or of tools, decoded, or ``None``.
+    temperature: whether the request sets it.
+    region: request header ``anthropic-region``, or ``None``.
+    """
+
+    system: str
+    user: tuple[str, ...]
+    text: str
+    instructions: str
+    schema: Any
+    temperature: bool
+    region: str | None
+
+    @classmethod
+    def of(cls, request: bytes | str | Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Prompt:
+        """Of a request body, or of a prompt's text (then everything else is empty)."""
+        fields: Any = request
+        if isinstance(request, (bytes, str)):
+            try:
+                fields = msgspec.json.decode(request)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                fields = None
+            if not isinstance(fields, dict) or not ({"messages", "system", "model"} & set(fields)):
+                text = request if isinstance(request, str) else request.decode("utf-8", "replace")
+                fields = {"messages": [{"role": "user", "content": text}]}
+        system = _text(fields.get("system"))
+        user: list[str] = []
+        pieces = [system] if system else []
+        messages = fields.get("messages")
+        for message in messages if isinstance(messages, list) else ():
+            if not isinstance(message, dict):
+                continue
+            text = _text(message.get("content"))
+            if message.get("role") == "system" and not system:
+                system = text
+            elif message.get("role") != "assistant":
+                user.append(text)
+            pieces.append(text)
+        lowered = {k.lower(): v for k, v in (headers or {}).items()}
+        return cls(
+            system, tuple(user), "\n".join(pieces), "\n".join([system, *user[-1:]]),
+            _schema(fields), fields.get("temperature") is not None, lowered.get("anthropic-region"),
+        )  # fmt: skip
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(b["text"] for b in content if isinstance(b, dict) and isinstance(b.get("text"), str))
+    return ""
+
+
+def _schema(fields: Mapping[str, Any]) -> Any:
+    config = fields.get("output_config")
+    for holder in (fields.get("output_format"), config.get("format") if isinstance(config, dict) else None):
+        if isinstance(holder, dict) and holder.get("schema") is not None:
+            return holder["schema"]
+    choice, tools = fields.get("tool_choice"), fields.get("tools")
+    forced = isinstance(choice, dict) and choice.get("type") in ("any", "tool")
+    if forced and isinstance(tools, list):
+        return [t.get("input_schema") for t in tools if isinstance(t, dict)]
+    return None
