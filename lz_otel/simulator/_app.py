@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lz_otel.simulator._openai import OpenAI
-from lz_otel.simulator._provider import hide
+from lz_otel.simulator._truth import hide
 from lz_otel.simulator._vendor import metrics_text
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def _gone(transport: asyncio.Transport | None) -> bool:
 
 
 def _client_closed(record: Record, *, before_head: bool) -> None:
-    record.ending = "client_closed"
+    if not record.fault:
+        record.ending = "client_closed"
     record.usage_sent = "start" if record.api == "messages" and record.stream and not before_head else "none"
     if record.usage_sent == "none":
         hide(record, everything=before_head)

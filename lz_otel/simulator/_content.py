@@ -62,21 +62,19 @@ class Memory:
 
     def __init__(self) -> None:
         self._outputs: OrderedDict[tuple[bytes, str], float] = OrderedDict()
-        self._entities: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=20)
+        self._told: OrderedDict[tuple[bytes, str], bytes] = OrderedDict()
+        self._entities: deque[tuple[str, ...]] = deque(maxlen=25)
         self._templates: deque[bytes] = deque(maxlen=100)
 
     def reset(self) -> None:
         """Forget."""
         self._outputs.clear()
+        self._told.clear()
         self._entities.clear()
         self._templates.clear()
 
-    def output(self, ctx: Context, fingerprint: bytes, intent: str) -> tuple[float, str]:
-        """Which text answers a request with an intent, and whether it repeats the one before.
-
-        Returns:
-            Offset of the text, and ``same``, ``different`` or ``first``.
-        """
+    def output(self, ctx: Context, fingerprint: bytes, intent: str) -> float:
+        """Offset of the text that answers a request with a granted intent."""
         part = ctx.behaviour.intent
         key = (fingerprint, intent)
         before = self._outputs.get(key)
@@ -91,22 +89,43 @@ class Memory:
         self._outputs.move_to_end(key)
         if len(self._outputs) > 20_000:
             self._outputs.popitem(last=False)
-        if before is None:
-            return offset, "first"
-        return offset, "same" if before == offset else "different"
+        return offset
+
+    def repeat(self, request: bytes, intent: str, output: str) -> str:
+        """Whether an answer repeats the one before to the same request: ``first``, ``same``, ``different``.
+
+        Args:
+            request: digest of the request.
+            intent: what was asked for, granted or not.
+            output: text of the whole answer.
+        """
+        key = (request, intent)
+        now = blake2b(output.encode(), digest_size=8).digest()
+        before = self._told.get(key)
+        self._told[key] = now
+        self._told.move_to_end(key)
+        if len(self._told) > 20_000:
+            self._told.popitem(last=False)
+        return "first" if before is None else "same" if before == now else "different"
 
     def leak(self, ctx: Context, text: str) -> str:
-        """An entity of another recent request that this one does not hold, or nothing."""
+        """An entity of another recent request that this one does not hold, or nothing.
+
+        The five last ones are left out, so that their answers have reached the client for sure.
+        """
         own = text
         found = ""
         if ctx.draw.chance("scheduling.ghost", ctx.behaviour.scheduling.ghost_rate):
-            foreign = [e for _, es in self._entities for e in es if e not in own]
+            foreign = [e for es in list(self._entities)[:-5] for e in es if e not in own]
             if foreign:
                 found = ctx.draw.pick("scheduling.entity", foreign)
+        return found
+
+    def learn(self, text: str) -> None:
+        """Keep the entities of a request that has been answered."""
         mine = tuple(_ENTITY.findall(text))
         if mine:
-            self._entities.append((ctx.record.ordinal, mine))
-        return found
+            self._entities.append(mine)
 
     def similar(self, text: str) -> bool:
         """Whether one of the last 100 prompts was the same but for numbers and addresses."""
@@ -198,8 +217,7 @@ def compose(
             ctx.record.mechanisms["symbolic"].facts["schema_invalid"] = True
         text, tool = _structured(unit, valid), None
     elif intent:
-        offset, repeat = memory.output(ctx, fingerprint, intent)
-        ctx.record.mechanisms["intent"].facts["repeat"] = repeat
+        offset = memory.output(ctx, fingerprint, intent)
         text, tool = words(offset, int(answers.output_tokens[0] + offset * 40)), None
     elif symbolic:
         text, tool = words(int.from_bytes(fingerprint[:4], "big") / 2**32, wanted), None

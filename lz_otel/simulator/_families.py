@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Refused", "ask_intent", "ask_pruning", "ask_scheduling", "ask_zeroing", "masks", "prune_request"]
 
-_TAG = re.compile(r"""^\s*<layer-zero\b([^>]*?)/?>""")
+_TAG = re.compile(r"""<layer-zero\b([^>]*?)/?>[ \t]*(?:\r?\n|$)""")
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _OLD_MODELS = ("claude-1", "claude-2", "claude-instant", "claude-3-opus-", "claude-3-sonnet-", "claude-3-haiku-")
 _BETA = "tools-2024-08-06"
@@ -56,21 +56,26 @@ def system_text(body: dict[str, Any]) -> str:
 
 
 def prune_request(ctx: Context) -> tuple[bool, float | None]:
-    """Whether pruning was asked for, and the ratio; a ratio that cannot be read is ``None``."""
+    """Whether pruning was asked for, and the ratio; a ratio that cannot be read is ``None``.
+
+    The tag must be the first line of the system prompt, alone on it.
+    """
     text = system_text(ctx.body)
     raw: str | None = None
-    asked = False
+    asked = refused = False
     match = _TAG.match(text)
     if match:
         given = {name: double or single for name, double, single in _ATTRIBUTE.findall(match[1])}
-        asked = given.get("enabled", "true").lower() == "true"
+        asked = given.get("enabled", "").lower() == "true"
+        refused = not asked
         raw = given.get("prune_ratio", "0.32")
     header = ctx.header(b"x-anthropic-layer-zero")
     if header:
         parts = [p.strip() for p in header.split(";")]
-        if parts[0] == "enabled":
-            asked = True
-            raw = next((p.partition("=")[2] for p in parts if p.startswith("prune_ratio=")), raw or "0.32")
+        asked, refused = parts[0] == "enabled", parts[0] == "disabled"
+        raw = next((p.partition("=")[2] for p in parts if p.startswith("prune_ratio=")), raw or "0.32")
+    if refused:
+        ctx.verdict("pruning", Mechanism("bypass"))
     if not asked:
         return False, None
     try:
@@ -80,8 +85,15 @@ def prune_request(ctx: Context) -> tuple[bool, float | None]:
     return True, ratio if 0.0 < ratio < 1.0 else None
 
 
-def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int) -> int:
+def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, counted: bool) -> int:
     """Prune, and tell so by the scenario's way of telling.
+
+    Args:
+        ctx: the request.
+        asked: whether pruning was asked for.
+        ratio: the ratio asked for; ``None`` when it cannot be read.
+        prunable: tokens that are not served from the prompt cache.
+        counted: the client had this prompt counted, so it can tell what was cut by itself.
 
     Returns:
         Tokens taken out of the prompt, at least 1 when pruning works and something can go.
@@ -92,7 +104,7 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int) -
     part = ctx.behaviour.pruning
     if not asked or not part.enabled:
         if asked:
-            ctx.verdict("pruning", Mechanism("miss", None, facts={"pruned": 0}))
+            ctx.verdict("pruning", Mechanism("fallback", "nothing_pruned" if counted else "no_report"))
         return 0
     rejected = ctx.force.get("pruning") == "reject" or ctx.chance("pruning.reject", part.reject_rate)
     if ratio is None or rejected:
@@ -118,7 +130,9 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int) -
         ctx.extra.append((b"x-anthropic-layer-zero-pruned-tokens", b"%d" % pruned))
         if preservation is not None:
             ctx.extra.append((b"x-anthropic-layer-zero-context-preservation-ms", str(preservation).encode()))
-    ctx.verdict("pruning", Mechanism("hit" if pruned else "miss", None, report != "count", facts))
+    reason = None if pruned else "nothing_pruned"
+    visible = report != "count" or counted
+    ctx.verdict("pruning", Mechanism("hit" if pruned else "fallback", reason, visible, facts))
     return pruned
 
 
@@ -162,7 +176,7 @@ def ask_intent(ctx: Context) -> str:
         return ""
     ctx.extra.append((b"x-anthropic-layer-zero", b"true"))
     ctx.extra.append((b"x-anthropic-sampling-intent", intent.encode("latin-1")))
-    ctx.faster("intent.total", part.total_ms, "intent")
+    ctx.faster("intent.total", part.total_ms)
     ctx.first_ms = ctx.draw.band("intent.first", part.first_token_ms)
     ctx.verdict("intent", Mechanism("hit", facts={"intent": intent}))
     return intent
@@ -170,6 +184,7 @@ def ask_intent(ctx: Context) -> str:
 
 # --- zeroing (003) ---------------------------------------------------------------------------
 
+_ZEROING_FIELDS = ("zeroing_threshold", "stability_window", "impact_tolerance")
 _BAD_REPORTS = (
     b"%%%not-base64%%%",
     base64.b64encode(b'{"total_layers": 32, "zeroed'),
@@ -186,7 +201,12 @@ def ask_zeroing(ctx: Context) -> bool:
         Whether the stream carries masks.
     """
     part = ctx.behaviour.zeroing
-    if ctx.header(b"anthropic-layer-zero") != "enabled":
+    asked = ctx.header(b"anthropic-layer-zero")
+    if asked == "disabled":
+        ctx.verdict("zeroing", Mechanism("bypass"))
+    if asked != "enabled":
+        if not asked and any(name in ctx.body for name in _ZEROING_FIELDS):
+            ctx.verdict("zeroing", Mechanism("fallback", "no_report"))  # without the header nothing happens (A)
         return False
     forced = ctx.force.get("zeroing", "")
     max_tokens = ctx.body.get("max_tokens")
@@ -198,8 +218,8 @@ def ask_zeroing(ctx: Context) -> bool:
         return False
     if forced == "malformed" or ctx.chance("zeroing.malformed", part.malformed_report_rate):
         ctx.extra.append((b"x-anthropic-layer-zero-report", ctx.draw.pick("zeroing.bad", _BAD_REPORTS)))
-        ctx.record.malformed.append("zeroing_report")
-        ctx.verdict("zeroing", Mechanism("fallback", "no_report", False, {"malformed_report": True}))
+        ctx.record.malformed.append("report")
+        ctx.verdict("zeroing", Mechanism("", facts={"malformed_report": True}))
         return True
     fallback = forced == "fallback" or (forced != "hit" and ctx.chance("zeroing.fallback", part.fallback_rate))
     ratio = round(ctx.draw.band("zeroing.ratio", part.ratio), 4)
@@ -213,7 +233,7 @@ def ask_zeroing(ctx: Context) -> bool:
     ctx.extra.append((b"x-anthropic-layer-zero-report", base64.b64encode(msgspec.json.encode(report))))
     ctx.verdict("zeroing", Mechanism("fallback" if fallback else "hit", "triggered" if fallback else None, facts=report))
     if not fallback:
-        ctx.faster("zeroing.total", part.total_ms, "zeroing")
+        ctx.faster("zeroing.total", part.total_ms)
     return True
 
 
@@ -242,7 +262,7 @@ def masks(ctx: Context, count: int) -> list[Any]:
     mechanism = ctx.record.mechanisms.get("zeroing")
     if mechanism is not None:
         mechanism.facts = {**mechanism.facts, "mask_events": count - bad, "mask_switches": switches, "bad_masks": bad}
-    ctx.record.malformed.extend(["zeroing_mask"] * bad)
+    ctx.record.malformed.extend(["mask"] * bad)
     return out
 
 
@@ -282,6 +302,6 @@ def ask_scheduling(ctx: Context) -> bool:
         ctx.verdict("scheduling", Mechanism("fallback", "served_standard"))
         return False
     ctx.extra.append((b"x-anthropic-layer-served", b"zero"))
-    ctx.faster("scheduling.total", part.total_ms, "scheduling")
+    ctx.faster("scheduling.total", part.total_ms)
     ctx.verdict("scheduling", Mechanism("hit", facts={"trace": trace.decode()}))
     return True

@@ -57,10 +57,12 @@ class ResponseCache:
         self._seed = seed
         self._limit = limit
         self._stored: OrderedDict[bytes, _Stored] = OrderedDict()
+        self._has_hit = False
 
     def reset(self) -> None:
         """Forget all answers."""
         self._stored.clear()
+        self._has_hit = False
 
     def through(
         self,
@@ -87,9 +89,9 @@ class ResponseCache:
             return self._hit(part, draw, stored, record, behaviour.latency.scale)
         answer = upstream(headers, raw, record)
         state = "bypass" if bypass else "refresh" if refresh else "miss"
-        told, verdict = _miss_headers(part, draw, state, asked, record)
+        told, verdict = _miss_headers(part, draw, state, asked, self._has_hit, record)
         answer.headers += told
-        if verdict is not None and 200 <= answer.status < 300:
+        if verdict is not None and (200 <= answer.status < 300 or verdict.verdict == "fallback"):
             record.mechanisms["response_cache"] = verdict
         if state != "bypass" and answer.status == 200 and not record.fault:
             self._keep_later(key, answer, record)
@@ -108,9 +110,17 @@ class ResponseCache:
             if len(self._stored) > self._limit:
                 self._stored.popitem(last=False)
 
-        answer.on_end = keep
+        before = answer.on_end
+
+        def end() -> None:
+            keep()
+            if before is not None:
+                before()
+
+        answer.on_end = end
 
     def _hit(self, part: Gateway, draw: Draw, stored: _Stored, record: Record, scale: float) -> Answer:
+        self._has_hit = True
         age = int(self._clock.now() - stored.at)
         semantic = draw.chance("semantic", part.semantic_rate)
         told = _hit_headers(part, draw, stored, record, age, semantic)
@@ -176,56 +186,55 @@ def _hit_headers(part: Gateway, draw: Draw, stored: _Stored, record: Record, age
 
 
 def _miss_headers(
-    part: Gateway, draw: Draw, state: str, asked: bool, record: Record
+    part: Gateway, draw: Draw, state: str, asked: bool, told_before: bool, record: Record
 ) -> tuple[Headers, Mechanism | None]:
     """Headers of an answer that the provider gave, and what a client can conclude from them."""
     name = part.name
     fell_back = name in ("cloudflare", "litellm") and draw.chance("gateway.fallback", part.fallback_rate)
     retried = name in ("portkey", "litellm") and draw.chance("gateway.retry", part.retry_rate)
-    verdict: Mechanism | None = Mechanism("bypass" if state in ("bypass", "refresh") else "miss")
-    miss = state == "miss"
-    out: Headers
-    if name == "cloudflare":
-        out = [(b"cf-aig-step", b"1" if fell_back else b"0"), (b"cf-cache-status", b"DYNAMIC")]
-        if miss:
-            out.append((b"cf-aig-cache-status", b"MISS"))
+    out: Headers = []
+    verdict: Mechanism | None = Mechanism("miss") if state == "miss" else Mechanism("bypass")
+    if name in ("cloudflare", "helicone", "openrouter"):
+        header = {"cloudflare": b"cf-aig-cache-status", "helicone": b"helicone-cache"}.get(name, b"x-openrouter-cache-status")
+        if state == "miss":
+            out.append((header, b"MISS"))
         else:
-            verdict = Mechanism("bypass", visible=False)
-    elif name == "helicone":
-        out = [(b"helicone-id", _id(record))]
-        if asked:
-            out.append((b"helicone-cache", b"MISS"))
+            verdict = Mechanism("bypass", visible=False) if asked else None
+        if name == "cloudflare":
+            out += [(b"cf-aig-step", b"1" if fell_back else b"0"), (b"cf-cache-status", b"DYNAMIC")]
         else:
-            verdict = None
+            out.append((b"helicone-id" if name == "helicone" else b"x-generation-id", _id(record)))
     elif name == "portkey":
-        value = b"REFRESH" if state == "refresh" else b"MISS" if miss else b"DISABLED"
-        out = [(b"x-portkey-cache-status", value), (b"x-portkey-trace-id", _id(record))]
+        words = {"miss": b"MISS", "refresh": b"REFRESH"}
+        out = [(b"x-portkey-cache-status", words.get(state, b"DISABLED")), (b"x-portkey-trace-id", _id(record))]
         out.append((b"x-portkey-retry-attempt-count", b"2" if retried else b"0"))
+        if state == "bypass":
+            verdict = None
     elif name == "litellm":
         out = [
             *_litellm(record),
             (b"x-litellm-attempted-retries", b"1" if retried else b"0"),
             (b"x-litellm-attempted-fallbacks", b"1" if fell_back else b"0"),
         ]
-        verdict = Mechanism("miss", visible=False)  # only the presence of a key tells
+        if verdict is not None:
+            verdict.visible = False  # only the presence of a key tells
     elif name == "kong":
         out = [(b"x-cache-status", {"bypass": b"Bypass", "refresh": b"Refresh"}.get(state, b"Miss"))]
-    elif name == "openrouter":
-        out = [(b"x-generation-id", _id(record))]
-        if miss:
-            out.append((b"x-openrouter-cache-status", b"MISS"))
-        else:
-            verdict = None
+        verdict = Mechanism("bypass" if state == "bypass" else "miss")  # Refresh: found, and not used
     elif name == "fastly":
         out = [(b"x-cache", b"MISS")]
+        if verdict is not None:  # a pass reads the same, and so does a cache that is off
+            verdict.visible = state == "miss" and told_before
     elif name == "rfc9211":
-        out = [(b"cache-status", b"Edge; fwd=uri-miss; stored" if miss else b"Edge; fwd=bypass")]
+        words = {"miss": b"Edge; fwd=uri-miss; stored", "refresh": b"Edge; fwd=request; stored"}
+        out = [(b"cache-status", words.get(state, b"Edge; fwd=bypass"))]
+        if verdict is not None:
+            verdict.visible = state != "bypass"
     else:
-        out = [(OWN_HEADER, b"MISS")]
-    if fell_back:
-        verdict = Mechanism("fallback", "gateway_fallback")
-    elif retried:
-        verdict = Mechanism("fallback", "gateway_retry")
+        out = [(OWN_HEADER, b"MISS" if state == "miss" else b"BYPASS")]
+    if fell_back or retried:
+        also = {"also": "gateway_retry"} if fell_back and retried else {}
+        verdict = Mechanism("fallback", "gateway_fallback" if fell_back else "gateway_retry", facts=also)
     return out, verdict
 
 

@@ -12,7 +12,7 @@ from lz_otel.simulator import _openai_wire as wire
 from lz_otel.simulator._content import compose, last_user_text
 from lz_otel.simulator._context import Answer, Context
 from lz_otel.simulator._tokens import encode, openai_blocks, tokens_of
-from lz_otel.simulator._truth import Mechanism
+from lz_otel.simulator._truth import Mechanism, hide
 
 if TYPE_CHECKING:
     from lz_otel.simulator._provider import Provider
@@ -134,6 +134,8 @@ class OpenAI:
         else:
             answer = (wire.chat_plain if chat else wire.responses_plain)(ctx, content, answer_id)
         answer.on_begin = cached.begin
+        if record.usage_sent != "full":
+            hide(record)
         return answer
 
 
@@ -153,6 +155,7 @@ def _break(ctx: Context, answer: Answer, fault: str) -> None:
         answer.wait += ctx.behaviour.faults.stall_ms / 1000.0
         return
     record.usage_sent = "none"
+    hide(record, everything=fault == "disconnect")
     record.ending = "malformed" if fault == "malformed_json" else fault
     if fault == "malformed_json":
         if answer.chunked:

@@ -91,13 +91,14 @@ class _Entry:
 class _Seen:
     """What one earlier request looked like, section by section."""
 
-    __slots__ = ("messages", "model", "system", "tools")
+    __slots__ = ("chain", "messages", "model", "system", "tools")
 
-    def __init__(self, model: str, tools: bytes, system: bytes, messages: bytes) -> None:
+    def __init__(self, model: str, tools: bytes, system: bytes, messages: bytes, chain: list[bytes]) -> None:
         self.model = model
         self.tools = tools
         self.system = system
         self.messages = messages
+        self.chain = chain  # digest of every prefix
 
 
 class CacheResult(msgspec.Struct):
@@ -189,7 +190,7 @@ class PrefixCache:
         usable = [i for i in marks if totals[i] >= least]
         result = CacheResult(asked=True)
         lineage = self._lineage(workspace, route)
-        result.seen = _Seen(model, *sections)
+        result.seen = _Seen(model, *sections, digests)
         result.lineage = lineage
         self._models.setdefault(workspace, set()).add(model)
         if not usable:
@@ -287,13 +288,13 @@ class PrefixCache:
         ttl = TTL.get(str(options.get("ttl")), 300.0) if isinstance(options, dict) else 300.0
         steps = total // 128
         result = CacheResult(asked=True)
-        result.seen = _Seen(model, *_sections(blocks))
         lineage = self._lineage(workspace, "o\x00" + route)
         chain = blake2b(digest_size=16)
         keys = []
         for step in range(steps):
             chain.update(data[step * _CHUNK : (step + 1) * _CHUNK])
             keys.append(chain.digest())
+        result.seen = _Seen(model, *_sections(blocks), keys)
         read, expired, busy = 0, False, False
         for step in range(steps - 1, 6, -1):
             entry = self._entries.get(prefix + keys[step])
@@ -335,8 +336,12 @@ def _compare(seen: _Seen, lineage: deque[_Seen]) -> str:
     same_tools = [s for s in same_model if s.tools == seen.tools]
     if not same_tools:
         return "tools_changed"
-    if not any(s.system == seen.system for s in same_tools):
+    same_system = [s for s in same_tools if s.system == seen.system]
+    if not same_system:
         return "system_changed"
+    own = set(seen.chain)
+    if all(s.chain[-1] in own for s in same_system):
+        return "first_use"  # nothing changed: what came before was too short to be kept
     return "history_changed"
 
 

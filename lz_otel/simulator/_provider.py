@@ -25,7 +25,7 @@ from lz_otel.simulator._limits import RateLimits
 from lz_otel.simulator._prefix import BadBreakpoints, CacheResult, PrefixCache, breakpoints
 from lz_otel.simulator._symbolic import Symbolic
 from lz_otel.simulator._tokens import anthropic_blocks, encode
-from lz_otel.simulator._truth import Mechanism, Truth
+from lz_otel.simulator._truth import Mechanism, Truth, hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,7 @@ class Provider:
         self.layer_zero_on = True  # POST /v1/layer-zero/control
         self._first: float | None = None
         self._messages: dict[str, tuple[str, bytes, bytes, bytes]] = {}
+        self._counted: dict[bytes, None] = {}  # prompts that a client has had counted
 
     def reset(self) -> None:
         """Forget everything, as if just started."""
@@ -78,6 +79,7 @@ class Provider:
         self.layer_zero_on = True
         self._first = None
         self._messages.clear()
+        self._counted.clear()
 
     def behaviour(self) -> Behaviour:
         """What the scenario says now; its timeline starts with the first request."""
@@ -151,7 +153,7 @@ class Provider:
         try:
             blocks = anthropic_blocks(body)
             marks = breakpoints(body, blocks)
-            answer = self._served(ctx, blocks, marks, asked, ratio)
+            answer = self._served(ctx, blocks, marks, asked, ratio, raw, fault)
         except BadBreakpoints as error:
             return self._invalid(record, request_id, 400, "invalid_request_error", str(error)), ctx
         except Refused as refusal:
@@ -162,22 +164,31 @@ class Provider:
             _break(ctx, answer, fault)
         return answer, ctx
 
-    def _served(self, ctx: Context, blocks: list[Any], marks: list[int], asked: bool, ratio: float | None) -> Answer:
+    def _served(
+        self,
+        ctx: Context,
+        blocks: list[Any],
+        marks: list[int],
+        asked: bool,
+        ratio: float | None,
+        raw: bytes,
+        fault: str,
+    ) -> Answer:
         record, body, behaviour = ctx.record, ctx.body, ctx.behaviour
         prompt = last_user_text(body)
         whole = sum(b.tokens for b in blocks)
-        fingerprint = blake2b(
-            b"\x00".join([record.model.encode(), *(b.data for b in blocks)]), digest_size=16
-        ).digest()
+        fingerprint = _digest(record.model, blocks)
+        same = blake2b(raw, digest_size=16).digest()  # the engine compiles whole requests
         intent = ask_intent(ctx) if self.layer_zero_on else ""
         cached = self._prompt_cache(ctx, blocks, marks)
-        pruned = ask_pruning(ctx, asked, ratio, whole - cached.read - cached.write)
+        counted = asked and fingerprint in self._counted
+        pruned = ask_pruning(ctx, asked, ratio, whole - cached.read - cached.write, counted)
         record.cache_read_tokens = cached.read
         record.cache_write_tokens = cached.write
         record.cache_write_5m_tokens, record.cache_write_1h_tokens = cached.write_5m, cached.write_1h
         record.uncached_tokens = whole - pruned - cached.read - cached.write
         record.input_tokens = whole - pruned
-        symbolic = self.symbolic.serve(ctx, fingerprint) if self.layer_zero_on else ""
+        symbolic = self.symbolic.serve(ctx, same) if self.layer_zero_on else ""
         masked = ask_zeroing(ctx) if self.layer_zero_on else False
         shared = ask_scheduling(ctx) if self.layer_zero_on else False
         max_tokens = int(body["max_tokens"])
@@ -188,6 +199,14 @@ class Provider:
             content = compose(ctx, self.memory, fingerprint, prompt, intent, served, max_tokens)
             if ctx.headers.get(b"x-anthropic-layer-hint"):
                 content = self._sharing(ctx, content, prompt, shared)
+        wish = record.mechanisms.get("intent")
+        if wish is not None and content.text and fault in ("", "slow_headers"):
+            wish.facts = {**wish.facts, "repeat": self.memory.repeat(same, wish.facts["intent"], content.text)}
+        for name in ("symbolic", "intent", "zeroing", "scheduling"):  # the order of the contract
+            mechanism = record.mechanisms.get(name)
+            if mechanism is not None and mechanism.verdict == "hit":
+                record.path = "fast"
+                record.served_by = record.served_by or name
         record.would_output_tokens = content.tokens
         record.output_tokens = 0 if symbolic in ("hit", "zero_output") else content.tokens
         record.reasoning_tokens = 0 if symbolic in ("hit", "zero_output") else content.thinking_tokens
@@ -207,6 +226,8 @@ class Provider:
             answer = _messages.plain(ctx, content, message_id, extra)
         record.status = 200
         answer.on_begin = cached.begin
+        if ctx.headers.get(b"x-anthropic-layer-hint"):
+            answer.on_end = lambda: self.memory.learn(prompt)
         return answer
 
     def _prompt_cache(self, ctx: Context, blocks: list[Any], marks: list[int]) -> CacheResult:
@@ -284,7 +305,11 @@ class Provider:
         if body is None or not isinstance(body.get("model"), str) or not isinstance(body.get("messages"), list):
             return self._invalid(record, request_id, 400, "invalid_request_error", "model and messages are required")
         record.model = body["model"]
-        record.counted_tokens = sum(b.tokens for b in anthropic_blocks(body))
+        blocks = anthropic_blocks(body)
+        record.counted_tokens = sum(b.tokens for b in blocks)
+        self._counted[_digest(record.model, blocks)] = None
+        if len(self._counted) > 1024:
+            del self._counted[next(iter(self._counted))]
         record.status = 200
         reply = encode({"input_tokens": record.counted_tokens})
         return Answer(200, [_JSON, (b"request-id", request_id.encode())], [(0.0, reply)])
@@ -302,9 +327,13 @@ class Provider:
         return Answer(status, [_JSON], [(0.0, encode(error))])
 
 
+def _digest(model: str, blocks: list[Any]) -> bytes:
+    return blake2b(b"\x00".join([model.encode(), *(b.data for b in blocks)]), digest_size=16).digest()
+
+
 def masks_again(ctx: Context, used: int) -> list[Any]:
     """Masks for the number of deltas that the text really gives; the truth is written anew."""
-    ctx.record.malformed[:] = [s for s in ctx.record.malformed if s != "zeroing_mask"]
+    ctx.record.malformed[:] = [s for s in ctx.record.malformed if s != "mask"]
     return masks(ctx, used)
 
 
@@ -326,14 +355,6 @@ def _problem(body: dict[str, Any] | None, headers: dict[bytes, bytes]) -> str:
             if body.get(name) is not None:
                 return f"{name}: is not supported in this API version"
     return ""
-
-
-def hide(record: Record, everything: bool = False) -> None:
-    """The client cannot see what was decided: only the head arrived, or nothing at all."""
-    in_the_body = ("prompt_cache", "pruning")
-    for name, mechanism in record.mechanisms.items():
-        if everything or name in in_the_body:
-            mechanism.visible = False
 
 
 def _break(ctx: Context, answer: Answer, fault: str) -> None:

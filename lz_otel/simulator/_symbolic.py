@@ -66,7 +66,7 @@ class Symbolic:
         slow = ctx.chance("symbolic.slow", part.slow_rate)
         if slow:
             band = part.slow_ms
-        ctx.faster("symbolic.total", band, "symbolic")
+        ctx.faster("symbolic.total", band)
         if cold and ctx.total_ms is not None:
             ctx.total_ms += part.cold_ms
         facts = {"engine_ms": engine, "cold": cold, "contradiction": contradiction, "slow": slow}

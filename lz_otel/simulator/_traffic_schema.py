@@ -29,13 +29,14 @@ class Route:
         turns: calls per session of a dialogue.
         stream, tools, thinking: shares of calls.
         system_changes, tools_changes, history_edits: shares of calls that break the prefix.
-        prune: share of calls that ask for pruning, with ``prune_ratio`` in ``prune_form``.
+        prune_ratios: ratio that calls of a group ask for; groups not named do not ask.
+        prune_form: how they ask.
         prune_context: put a ``<context>`` part into the system prompt.
         intents: weights of the sampling intents asked for; empty for none.
         intent_mistake: what the client gets wrong about intents.
         zeroing, scheduling, legacy: shares of calls that ask for these.
         groups: names of A/B groups, taken in turn; the first is the control group.
-        quality: mean of the application's own score of an answer, by group.
+        quality: mean of the application's own score of an answer, by group (``all`` for any).
         hedge: share of calls that the application sends twice (fast and standard).
     """
 
@@ -59,8 +60,7 @@ class Route:
     system_changes: float = rate(0.0)
     tools_changes: float = rate(0.0)
     history_edits: float = rate(0.0)
-    prune: float = rate(0.0)
-    prune_ratio: float = number(0.32)
+    prune_ratios: dict[str, float] = shares()
     prune_form: str = choice("tag", "tag", "header")
     prune_context: bool = flag()
     count_first: bool = flag()
@@ -83,7 +83,6 @@ class Traffic:
 
     rate: float = number(40.0, 0.1, 100_000.0)
     sessions: int = count(20, 1, 100_000)
-    mechanisms: tuple[str, ...] = names()
     routes: tuple[Route, ...] = field(default_factory=lambda: (Route(name="ask"),))
 
 
@@ -106,4 +105,4 @@ def read_traffic(table: Any, where: str) -> Traffic:
         routes.append(route)
     if not routes:
         return traffic
-    return Traffic(traffic.rate, traffic.sessions, traffic.mechanisms, tuple(routes))
+    return Traffic(traffic.rate, traffic.sessions, tuple(routes))

@@ -13,14 +13,14 @@ import msgspec
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Mechanism", "Record", "Truth"]
+__all__ = ["Mechanism", "Record", "Truth", "hide"]
 
 
 class Mechanism(msgspec.Struct, omit_defaults=True):
     """What one mechanism really did to one request.
 
     Attributes:
-        verdict: ``hit``, ``miss``, ``fallback`` or ``bypass``.
+        verdict: ``hit``, ``miss``, ``fallback`` or ``bypass``; empty when nothing can be concluded.
         reason: why, from the closed lists of the contract.
         visible: False when the answer does not tell the client.
         facts: figures the wire carried, or details of the decision.
@@ -33,7 +33,9 @@ class Mechanism(msgspec.Struct, omit_defaults=True):
 
 
 class Record(msgspec.Struct, omit_defaults=True):
-    """One request, as the provider saw it. Token counts are those that were really sent.
+    """One request, as the provider saw it.
+
+    Token counts are those that the provider billed; ``usage_sent`` says how far it told them.
 
     Attributes:
         ordinal: number of the request, from 1, in order of arrival.
@@ -43,7 +45,8 @@ class Record(msgspec.Struct, omit_defaults=True):
         api: ``messages``, ``count_tokens``, ``chat``, ``responses``, ``embeddings``, ``other``.
         ending: ``complete``, ``error`` (HTTP error), ``stream_error``, ``no_stop``, ``drop``,
             ``disconnect``, ``stall``, ``malformed`` or ``client_closed``.
-        usage_sent: ``full``, ``start`` (a stream that broke after its first event) or ``none``.
+        usage_sent: ``full``, ``start`` (a stream that broke after its first event), ``none``,
+            ``not_requested``, or ``replayed`` and ``zero`` by a gateway's cache.
         input_tokens: whole prompt that was billed, cached parts included.
         would_output_tokens: length of the answer, whatever was billed for it.
         path: ``fast`` when a mechanism other than prompt cache and pruning served it.
@@ -86,6 +89,14 @@ class Record(msgspec.Struct, omit_defaults=True):
     ghosts: int = 0
     similar: bool = False
     bytes_sent: int = 0
+
+
+def hide(record: Record, everything: bool = False) -> None:
+    """The client cannot see what was decided: only the head arrived, or nothing at all."""
+    in_the_body = ("prompt_cache", "pruning")
+    for name, mechanism in record.mechanisms.items():
+        if everything or name in in_the_body:
+            mechanism.visible = False
 
 
 _TOKENS = (
@@ -146,6 +157,8 @@ class Truth:
         if record.fault:
             self._count("fault", record.fault)
         for name, mechanism in record.mechanisms.items():
+            if not mechanism.verdict:
+                continue
             self._count("verdicts", f"{name}.{mechanism.verdict}")
             if mechanism.reason:
                 self._count("reasons", f"{name}.{mechanism.reason}")

@@ -1,6 +1,6 @@
 """What the simulated provider does, as data: one TOML file per scenario.
 
-A scenario holds a `Behaviour` (families, faults, latencies, limits), a timeline of phases
+A file may say ``extends = "healthy"`` and then only what differs. A scenario holds a `Behaviour` (families, faults, latencies, limits), a timeline of phases
 that override parts of it, and a description of the client's traffic that `traffic.plan`
 turns into calls. Times are milliseconds where the key ends in ``_ms``, else seconds.
 """
@@ -284,6 +284,24 @@ class Scenario:
         return dataclasses.replace(self, phases=phases)
 
 
+def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Lay one file's tables over another's; routes are told apart by name."""
+    out = dict(below)
+    for key, value in above.items():
+        old = out.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            out[key] = _over(old, value)
+        elif key == "routes" and isinstance(value, list) and isinstance(old, list):
+            rows = {row.get("name"): row for row in old if isinstance(row, dict)}
+            for row in value:
+                if isinstance(row, dict):
+                    rows[row.get("name")] = {**rows.get(row.get("name"), {}), **row}
+            out[key] = list(rows.values())
+        else:
+            out[key] = value
+    return out
+
+
 def names() -> tuple[str, ...]:
     """Names of the scenarios that come with lz_otel, sorted."""
     return tuple(sorted(p.stem for p in _HERE.glob("*.toml")))
@@ -318,6 +336,13 @@ def parse(content: str, name: str = "scenario", where: str = "") -> Scenario:
         tables = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(where, str(error), "a TOML file") from None
+    base_name = tables.pop("extends", None)
+    if base_name is not None:
+        if base_name not in names():
+            raise ConfigurationError(f"{where}: extends", base_name, "one of " + ", ".join(names()))
+        below = tomllib.loads((_HERE / f"{base_name}.toml").read_text(encoding="utf-8"))
+        below.pop("phases", None)
+        tables = _over(below, tables)
     head = build(_Head, {k: tables.pop(k) for k in ("description", "expect") if k in tables}, where)
     timeline = tables.pop("phases", [])
     traffic = read_traffic(tables.pop("traffic", {}), f"{where}: traffic")
