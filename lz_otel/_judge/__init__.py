@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel._judge.intent import Intent
+from lz_otel._judge.prompt_cache import PromptCache
 from lz_otel._judge.pruning import Pruning
 from lz_otel._judge.response_cache import ResponseCache
 from lz_otel._judge.scheduling import Scheduling
@@ -17,6 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["MECHANISMS"]
 
 MECHANISMS: dict[str, type[Mechanism]] = {
-    cls.NAME: cls for cls in (Symbolic, Pruning, Intent, Zeroing, Scheduling, ResponseCache)
+    cls.NAME: cls for cls in (Symbolic, Pruning, Intent, Zeroing, Scheduling, PromptCache, ResponseCache)
 }
 """Class of each mechanism, by its name in the catalogue."""

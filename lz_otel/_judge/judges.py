@@ -79,7 +79,7 @@ class Judges:
     def begin(self, request: Request, facts: Facts, headers: Mapping[str, str]) -> None:
         """The response's head has arrived: let mechanisms ask for what they need of the body."""
         if self._sleeping:
-            found = self._signals.awake(request, headers)
+            found = self._signals.awake(request, headers, facts)
             if found and not self._sleeping.isdisjoint(found):
                 self._wake(found)
         for mechanism in self._beginners:
