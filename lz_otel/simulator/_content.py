@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Content", "Memory", "compose", "last_user_text"]
 
-_WORDS = (
-    "the of and a to in is that it for on with as are this be at or from an by we can each when which will "
-    "queue cache token route layer signal record window budget client server answer prompt model region shard "
-    "quickly safely early often first next later again steady clear short plain exact quiet ready open closed "
-    "reads writes waits sends keeps drops holds meets turns finds gives takes shows means needs helps"
-).split()
+_WORDS = ["the", "of", "and", "a", "to", "in", "is", "that", "it", "for", "on", "with", "as", "are", "this", "be", "at", "or", "from", "an", "by", "we", "can", "each", "when", "which", "will", "queue", "cache", "token", "route", "layer", "signal", "record", "window", "budget", "client", "server", "answer", "prompt", "model", "region", "shard", "quickly", "safely", "early", "often", "first", "next", "later", "again", "steady", "clear", "short", "plain", "exact", "quiet", "ready", "open", "closed", "reads", "writes", "waits", "sends", "keeps", "drops", "holds", "meets", "turns", "finds", "gives", "takes", "shows", "means", "needs", "helps"]
 _BASE = " ".join(Random(7).choices(_WORDS, k=12_000))
 _SPAN = len(_BASE) - 40_000
 _CATEGORIES = ("network", "hardware", "billing", "account", "delivery", "returns")

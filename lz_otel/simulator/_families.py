@@ -18,7 +18,7 @@ from lz_otel.simulator._truth import Mechanism
 if TYPE_CHECKING:
     from lz_otel.simulator._context import Context
 
-__all__ = ["Refused", "ask_intent", "ask_pruning", "ask_scheduling", "ask_zeroing", "masks", "prune_request"]
+__all__ = ["RefusedError", "ask_intent", "ask_pruning", "ask_scheduling", "ask_zeroing", "masks", "prune_request"]
 
 _TAG = re.compile(r"""<layer-zero\b([^>]*?)/?>[ \t]*(?:\r?\n|$)""")
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -26,7 +26,7 @@ _OLD_MODELS = ("claude-1", "claude-2", "claude-instant", "claude-3-opus-", "clau
 _BETA = "tools-2024-08-06"
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The family answers 400.
 
     Args:
@@ -99,7 +99,7 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
         Tokens taken out of the prompt, at least 1 when pruning works and something can go.
 
     Raises:
-        Refused: the ratio is bad, or the scenario says so.
+        RefusedError: the ratio is bad, or the scenario says so.
     """
     part = ctx.behaviour.pruning
     if not asked or not part.enabled:
@@ -111,7 +111,7 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
         code = "invalid_prune_ratio" if ratio is None else "semantic_pruning_failed"
         ctx.verdict("pruning", Mechanism("fallback", "rejected", facts={"code": code}))
         error = {"type": "invalid_request_error", "message": "layer-zero: request refused", "code": code}
-        raise Refused({"type": "error", "error": error}, "invalid_request_error", code)
+        raise RefusedError({"type": "error", "error": error}, "invalid_request_error", code)
     share = min(0.95, ratio * ctx.draw.band("pruning.effect", part.effect))
     pruned = max(0, min(round(prunable * share), prunable - 1))
     report = ctx.force.get("pruning") or part.report
@@ -146,7 +146,7 @@ def ask_intent(ctx: Context) -> str:
         The intent that shapes the answer: the granted one, or nothing.
 
     Raises:
-        Refused: a temperature together with a valid intent.
+        RefusedError: a temperature together with a valid intent.
     """
     part = ctx.behaviour.intent
     intent = ctx.header(b"anthropic-sampling-intent")
@@ -168,7 +168,7 @@ def ask_intent(ctx: Context) -> str:
         reason = "silent"
     elif ctx.body.get("temperature"):
         ctx.verdict("intent", Mechanism("fallback", "temperature_rejected", facts={"intent": asked}))
-        raise Refused({"error": "temperature is deprecated in zero-layer mode"}, "invalid_request_error")
+        raise RefusedError({"error": "temperature is deprecated in zero-layer mode"}, "invalid_request_error")
     elif ctx.force.get("intent") == "silent" or ctx.chance("intent.silent", part.silent_rate):
         reason = "silent"
     if reason is not None:

@@ -121,9 +121,9 @@ def streamed(
         deltas[-1] += _block_stop(index)
         index += 1
     if content.tool:
-        block = {"type": "tool_use", "id": f"toolu_{message_id[4:]}", "name": content.tool[0], "input": {}}
+        called: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{message_id[4:]}", "name": content.tool[0], "input": {}}
         json_text = encode(content.tool[1]).decode()
-        deltas += _block(index, block, [{"type": "input_json_delta", "partial_json": t} for t in cut_up(json_text, 3)])
+        deltas += _block(index, called, [{"type": "input_json_delta", "partial_json": t} for t in cut_up(json_text, 3)])
         deltas[-1] += _block_stop(index)
     end = event(
         "message_delta",

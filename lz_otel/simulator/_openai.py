@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lz_otel.simulator import _faults
 from lz_otel.simulator import _openai_wire as wire
+from lz_otel.simulator._broken import break_openai
 from lz_otel.simulator._content import compose, last_user_text
 from lz_otel.simulator._context import Answer, Context
 from lz_otel.simulator._tokens import encode, openai_blocks, tokens_of
@@ -76,7 +77,7 @@ class OpenAI:
             answer = self._embedded(ctx) if record.api == "embeddings" else self._written(ctx)
             record.status = 200
             if fault:
-                _break(ctx, answer, fault)
+                break_openai(ctx, answer, fault)
         answer.headers += [
             (b"x-request-id", b"req_sim%020x" % record.ordinal),
             (b"openai-processing-ms", b"%d" % round(answer.wait * 1000)),
@@ -143,37 +144,3 @@ def _invalid(record: Record, status: int, kind: str, code: str | None, message: 
     record.status, record.ending, record.error_type, record.error_code = status, "error", kind, code or ""
     error = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return Answer(status, [_JSON], [(0.0, encode(error))])
-
-
-def _break(ctx: Context, answer: Answer, fault: str) -> None:
-    """Make a good answer go wrong on its way; a broken stream never says its usage."""
-    record = ctx.record
-    record.fault = fault
-    pieces = answer.pieces
-    middle = max(1, len(pieces) // 2)
-    if fault == "slow_headers":
-        answer.wait += ctx.behaviour.faults.stall_ms / 1000.0
-        return
-    record.usage_sent = "none"
-    hide(record, everything=fault == "disconnect")
-    record.ending = "malformed" if fault == "malformed_json" else fault
-    if fault == "malformed_json":
-        if answer.chunked:
-            pieces.insert(min(2, len(pieces) - 1), (0.0, b'data: {"id":"chatcmpl-sim","choices":[{"ind\n\n'))
-        else:
-            pieces[0] = (0.0, pieces[0][1][: len(pieces[0][1]) // 2])
-    elif fault == "stream_error":
-        record.error_type = "server_error"
-        error = {"message": "The server had an error", "type": "server_error", "param": None, "code": None}
-        if record.api == "chat":
-            data = b"data: " + encode({"error": error}) + b"\n\n"
-        else:
-            body = {"type": "error", "code": "server_error", "message": error["message"], "param": None, "sequence_number": 99}
-            data = b"event: error\ndata: " + encode(body) + b"\n\n"
-        answer.pieces = [*pieces[:middle], (0.0, data)]
-    elif fault == "no_stop":
-        answer.pieces = pieces[:-1]
-    else:  # disconnect, drop, stall
-        answer.cut = fault
-        answer.cut_after = middle
-        answer.stall = ctx.behaviour.faults.stall_ms / 1000.0 if fault == "stall" else 0.0

@@ -94,8 +94,8 @@ def chat_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -
     if content.tool is not None:
         call = {"index": 0, "id": f"call_{answer_id[9:]}", "type": "function"}
         deltas.append(chunk({"tool_calls": [{**call, "function": {"name": content.tool[0], "arguments": ""}}]}))
-        for part in cut_up(encode(content.tool[1]).decode(), 3):
-            deltas.append(chunk({"tool_calls": [{"index": 0, "function": {"arguments": part}}]}))
+        parts = cut_up(encode(content.tool[1]).decode(), 3)
+        deltas += [chunk({"tool_calls": [{"index": 0, "function": {"arguments": p}}]}) for p in parts]
     end = [chunk({}, _FINISH[content.stop])]
     if wanted:
         end.append(b"data: " + encode({**base, "choices": [], "usage": chat_usage(ctx)}) + b"\n\n")

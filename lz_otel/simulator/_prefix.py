@@ -18,7 +18,7 @@ import msgspec
 if TYPE_CHECKING:
     from lz_otel.simulator._tokens import Block
 
-__all__ = ["BadBreakpoints", "CacheResult", "PrefixCache", "breakpoints", "minimum_tokens"]
+__all__ = ["BreakpointError", "CacheResult", "PrefixCache", "breakpoints", "minimum_tokens"]
 
 TTL = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
 LOOK_BACK = 20
@@ -49,7 +49,7 @@ def minimum_tokens(model: str) -> int:
     return 1024
 
 
-class BadBreakpoints(ValueError):
+class BreakpointError(ValueError):
     """The breakpoints break a rule of the vendor; the text is the vendor's error message."""
 
 
@@ -57,7 +57,7 @@ def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
     """Positions of the breakpoints, the automatic one included, in order.
 
     Raises:
-        BadBreakpoints: more than four, or a one-hour breakpoint behind a five-minute one.
+        BreakpointError: more than four, or a one-hour breakpoint behind a five-minute one.
     """
     automatic = request.get("cache_control")
     if isinstance(automatic, dict):
@@ -65,16 +65,16 @@ def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
         for block in reversed(blocks):
             if block.cacheable:
                 if block.ttl and block.ttl != ttl:
-                    raise BadBreakpoints("cache_control: the automatic and the explicit ttl of one block differ")
+                    raise BreakpointError("cache_control: the automatic and the explicit ttl of one block differ")
                 block.ttl = ttl
                 break
     found = [i for i, block in enumerate(blocks) if block.ttl and block.cacheable]
     if len(found) > 4:
-        raise BadBreakpoints(f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}.")
+        raise BreakpointError(f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}.")
     seen_short = False
     for i in found:
         if blocks[i].ttl == "1h" and seen_short:
-            raise BadBreakpoints("cache_control: a ttl='1h' block must not come after a ttl='5m' block")
+            raise BreakpointError("cache_control: a ttl='1h' block must not come after a ttl='5m' block")
         seen_short = seen_short or blocks[i].ttl == "5m"
     return found
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lz_otel.simulator import _faults, _messages
+from lz_otel.simulator._broken import break_messages
 from lz_otel.simulator._clock import Clock
 from lz_otel.simulator._content import Content, Memory, compose, last_user_text
 from lz_otel.simulator._context import Answer, Context
 from lz_otel.simulator._families import (
-    Refused,
+    RefusedError,
     ask_intent,
     ask_pruning,
     ask_scheduling,
@@ -22,10 +23,10 @@ from lz_otel.simulator._families import (
 )
 from lz_otel.simulator._gateway import ResponseCache
 from lz_otel.simulator._limits import RateLimits
-from lz_otel.simulator._prefix import BadBreakpoints, CacheResult, PrefixCache, breakpoints
+from lz_otel.simulator._prefix import BreakpointError, CacheResult, PrefixCache, breakpoints
 from lz_otel.simulator._symbolic import Symbolic
 from lz_otel.simulator._tokens import anthropic_blocks, encode
-from lz_otel.simulator._truth import Mechanism, Truth, hide
+from lz_otel.simulator._truth import Mechanism, Truth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,14 +155,14 @@ class Provider:
             blocks = anthropic_blocks(body)
             marks = breakpoints(body, blocks)
             answer = self._served(ctx, blocks, marks, asked, ratio, raw, fault)
-        except BadBreakpoints as error:
+        except BreakpointError as error:
             return self._invalid(record, request_id, 400, "invalid_request_error", str(error)), ctx
-        except Refused as refusal:
+        except RefusedError as refusal:
             record.status, record.ending = 400, "error"
             record.error_type, record.error_code = refusal.error_type, refusal.code
             return Answer(400, [_JSON], [(0.0, encode(refusal.body))]), ctx
         if fault:
-            _break(ctx, answer, fault)
+            break_messages(ctx, answer, fault)
         return answer, ctx
 
     def _served(
@@ -355,44 +356,3 @@ def _problem(body: dict[str, Any] | None, headers: dict[bytes, bytes]) -> str:
             if body.get(name) is not None:
                 return f"{name}: is not supported in this API version"
     return ""
-
-
-def _break(ctx: Context, answer: Answer, fault: str) -> None:
-    """Make a good answer go wrong on its way."""
-    record = ctx.record
-    record.fault = fault
-    pieces = answer.pieces
-    middle = max(1, len(pieces) // 2)
-    if fault == "slow_headers":
-        answer.wait += ctx.behaviour.faults.stall_ms / 1000.0
-        return
-    if fault == "disconnect":
-        answer.cut = "disconnect"
-        record.usage_sent, record.ending = "none", "disconnect"
-        hide(record, everything=True)
-        return
-    if fault == "malformed_json":
-        record.ending = "malformed"
-        if answer.chunked:
-            bad = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
-            pieces.insert(min(2, len(pieces) - 1), (0.0, bad))
-            record.usage_sent = "start"
-        else:
-            pieces[0] = (0.0, pieces[0][1][: len(pieces[0][1]) // 2])
-            record.usage_sent = "none"
-            hide(record)
-        return
-    record.ending = fault
-    record.usage_sent = "start" if answer.chunked else "none"
-    if not answer.chunked:
-        hide(record)
-    if fault == "stream_error":
-        error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-        record.error_type = "overloaded_error"
-        answer.pieces = [*pieces[:middle], (0.0, _messages.event("error", error))]
-    elif fault == "no_stop":
-        answer.pieces = pieces[:-1]
-    else:  # drop, stall
-        answer.cut = fault
-        answer.cut_after = middle
-        answer.stall = ctx.behaviour.faults.stall_ms / 1000.0 if fault == "stall" else 0.0

@@ -15,6 +15,10 @@ __all__ = ["build", "choice", "count", "flag", "names", "number", "rate", "share
 _T = TypeVar("_T")
 
 
+class _NotAllowedError(ValueError):
+    """A value is not what its key allows."""
+
+
 def _field(default: Any, allowed: str, check: Callable[[Any], Any]) -> Any:
     metadata = {"allowed": allowed, "check": check}
     if isinstance(default, dict):
@@ -31,7 +35,7 @@ def rate(default: float) -> Any:
 
     def check(value: Any) -> float:
         if not _is_number(value) or not 0.0 <= value <= 1.0:
-            raise ValueError
+            raise _NotAllowedError
         return float(value)
 
     return _field(default, "a share between 0 and 1", check)
@@ -42,7 +46,7 @@ def number(default: float, low: float = 0.0, high: float = 1e9) -> Any:
 
     def check(value: Any) -> float:
         if not _is_number(value) or not low <= value <= high:
-            raise ValueError
+            raise _NotAllowedError
         return float(value)
 
     return _field(default, f"a number between {low:g} and {high:g}", check)
@@ -53,7 +57,7 @@ def count(default: int, low: int = 0, high: int = 10**9) -> Any:
 
     def check(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise ValueError
+            raise _NotAllowedError
         return value
 
     return _field(default, f"a whole number between {low} and {high}", check)
@@ -64,9 +68,9 @@ def span(low: float, high: float) -> Any:
 
     def check(value: Any) -> tuple[float, float]:
         if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
-            raise ValueError
+            raise _NotAllowedError
         if not 0.0 <= value[0] <= value[1]:
-            raise ValueError
+            raise _NotAllowedError
         return float(value[0]), float(value[1])
 
     return _field((low, high), "two numbers >= 0, the lower first", check)
@@ -77,7 +81,7 @@ def flag(default: bool = False) -> Any:
 
     def check(value: Any) -> bool:
         if not isinstance(value, bool):
-            raise ValueError
+            raise _NotAllowedError
         return value
 
     return _field(default, "true or false", check)
@@ -88,7 +92,7 @@ def text(default: str = "") -> Any:
 
     def check(value: Any) -> str:
         if not isinstance(value, str):
-            raise ValueError
+            raise _NotAllowedError
         return value
 
     return _field(default, "a text", check)
@@ -99,7 +103,7 @@ def choice(default: str, *allowed: str) -> Any:
 
     def check(value: Any) -> str:
         if value not in allowed:
-            raise ValueError
+            raise _NotAllowedError
         return str(value)
 
     return _field(default, "one of " + ", ".join(repr(a) for a in allowed), check)
@@ -110,7 +114,7 @@ def names(*default: str) -> Any:
 
     def check(value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
-            raise ValueError
+            raise _NotAllowedError
         return tuple(value)
 
     return _field(tuple(default), "a list of non-empty texts", check)
@@ -121,9 +125,9 @@ def shares(keys: tuple[str, ...] = ()) -> Any:
 
     def check(value: Any) -> dict[str, float]:
         if not isinstance(value, dict) or (keys and not set(value) <= set(keys)):
-            raise ValueError
+            raise _NotAllowedError
         if not all(_is_number(v) and v >= 0 for v in value.values()):
-            raise ValueError
+            raise _NotAllowedError
         return {k: float(v) for k, v in value.items()}
 
     allowed = "a table of weights >= 0" + (" for " + ", ".join(map(repr, keys)) if keys else "")
@@ -154,7 +158,7 @@ def build(cls: type[_T], table: Any, where: str, base: _T | None = None, skip: t
             raise ConfigurationError(f"{where}.{key}", value, "one of the keys " + ", ".join([*fields, *skip]))
         try:
             values[key] = fields[key].metadata["check"](value)
-        except ValueError:
+        except _NotAllowedError:
             raise ConfigurationError(f"{where}.{key}", value, fields[key].metadata["allowed"]) from None
     if base is not None:
         return dataclasses.replace(base, **values)  # type: ignore[type-var]  # base is a dataclass instance

@@ -243,7 +243,7 @@ def _process(ready: Any, host: str, port: int, scenario: Any, options: dict[str,
         listener = _listen(host, port)
         server = simulator._make_server()
         ready.send(_url(host, listener))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the parent raises it
         ready.send(error)
         return
     _until_parent_dies(server)

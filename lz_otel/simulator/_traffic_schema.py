@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lz_otel.errors import ConfigurationError
 from lz_otel.simulator._schema import build, choice, count, flag, names, number, rate, shares, span, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["INTENTS", "Route", "Traffic", "read_traffic"]
 
@@ -43,8 +46,8 @@ class Route:
     name: str = text()
     share: float = number(1.0)
     api: str = choice("messages", "messages", "chat", "responses", "embeddings")
-    models: dict[str, float] = shares()
-    models_later: dict[str, float] = shares()
+    models: Mapping[str, float] = shares()
+    models_later: Mapping[str, float] = shares()
     later_after: int = count(0)
     kind: str = choice("prose", "structured", "prose", "dialogue")
     system_tokens: int = count(60, 0, 100_000)
@@ -60,18 +63,18 @@ class Route:
     system_changes: float = rate(0.0)
     tools_changes: float = rate(0.0)
     history_edits: float = rate(0.0)
-    prune_ratios: dict[str, float] = shares()
+    prune_ratios: Mapping[str, float] = shares()
     prune_form: str = choice("tag", "tag", "header")
     prune_context: bool = flag()
     count_first: bool = flag()
-    intents: dict[str, float] = shares(INTENTS)
+    intents: Mapping[str, float] = shares(INTENTS)
     intent_mistake: str = choice("", "", "wrong_header", "no_beta", "not_streaming", "temperature")
     intent_mistakes: float = rate(0.0)
     zeroing: float = rate(0.0)
     scheduling: float = rate(0.0)
     legacy: float = rate(0.0)
     groups: tuple[str, ...] = names()
-    quality: dict[str, float] = shares()
+    quality: Mapping[str, float] = shares()
     quality_metric: str = text("score")
     hedge: float = rate(0.0)
     entities: bool = flag()
@@ -97,7 +100,7 @@ def read_traffic(table: Any, where: str) -> Traffic:
     rows = table.get("routes", [])
     if not isinstance(rows, list):
         raise ConfigurationError(f"{where}.routes", rows, "a list of tables ([[traffic.routes]])")
-    routes = []
+    routes: list[Route] = []
     for index, row in enumerate(rows):
         route = build(Route, row, f"{where}.routes[{index}]", defaults)
         if not route.name or route.name in {r.name for r in routes}:

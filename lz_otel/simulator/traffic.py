@@ -173,7 +173,7 @@ class _Planner:
         if session is not None:
             session.last = number
         kwargs["extra_headers"] = headers
-        counted = None
+        counted: dict[str, Any] | None = None
         if route.count_first and group in route.prune_ratios:
             counted = {k: kwargs[k] for k in ("model", "messages", "system", "tools") if k in kwargs}
             counted["extra_headers"] = {"x-sim-call": f"c{number}", "x-sim-route": route.name}
