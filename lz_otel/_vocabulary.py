@@ -76,7 +76,7 @@ MISS_REASONS = (
 # Why a mechanism fell back. The keys are the mechanisms that can.
 FALLBACK_REASONS: dict[str, tuple[str, ...]] = {
     "symbolic": ("schema_invalid", "hedge_lost", "fast_timeout", "rejected", "other"),
-    "pruning": ("rejected",),
+    "pruning": ("rejected", "no_report", "nothing_pruned"),
     "intent": (
         "wrong_header",
         "no_beta",

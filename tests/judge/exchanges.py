@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lz_otel import catalogue
 from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._judge import MECHANISMS, signals
 from lz_otel._judge.fields import CountedTokens
@@ -70,9 +71,13 @@ def make(name: str, **arguments: Any) -> Any:
 
 
 def said(result: Result | None) -> tuple[str | None, str | None]:
-    """Decision and reason of a result."""
+    """Decision and reason of a result, both of which must be in the catalogue's closed lists."""
     if result is None or result.verdict is None:
         return None, None
+    mechanism, decision, reason = result.verdict[:3]
+    assert decision in catalogue.VERDICTS
+    assert (decision == "fallback") is (reason is not None)
+    assert reason is None or reason in catalogue.FALLBACK_REASONS[mechanism]
     return result.verdict.decision, result.verdict.reason
 
 
@@ -80,4 +85,9 @@ def rows(result: Result | None) -> dict[tuple[str, ...], float]:
     """Measurements as ``{(metric name, *extra labels): number}``."""
     if result is None:
         return {}
+    for metric, labels, value in result.measurements:
+        extra = metric.attributes[len(catalogue.COMMON) :]
+        assert len(extra) == len(labels)
+        assert all(label in attribute.values for attribute, label in zip(extra, labels, strict=True))
+        assert isinstance(value, float)
     return {(metric.name, *labels): value for metric, labels, value in result.measurements}
