@@ -17,7 +17,6 @@ __all__ = [
     "LzOtelError",
     "MissingDependencyError",
     "Status",
-    "__version__",
     "instrument",
     "instrument_client",
     "operation",

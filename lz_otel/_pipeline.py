@@ -7,19 +7,19 @@ ours): the shells of the capture stage catch and count it.
 from __future__ import annotations
 
 import random
+import threading
 from collections import deque
-from time import perf_counter, time
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _extract
 from lz_otel._capture.calls import Call, current_call, current_operation
 from lz_otel._capture.headers import is_cancellation, lower
 from lz_otel._capture.observer import Observer
-from lz_otel._extract import limits
+from lz_otel._conclusions import Conclusions
 from lz_otel._guard import guard
-from lz_otel._measure import rules
-from lz_otel.catalogue import CALL_ACTIVE, INTERNAL_ERRORS, INTERNAL_OVERHEAD, OPERATIONS
-from lz_otel.model import Ending, Exchange, Request
+from lz_otel.catalogue import CALL_ACTIVE, INTERNAL_ERRORS
+from lz_otel.model import Ending, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline"]
 
 _REDIRECT_KEY = "lz_otel.call"
-# Mechanisms whose hit makes the same usage cheaper than the table says (articles 000 and 004, A)
-_CHEAPER = ("symbolic", "scheduling")
-_MAX_STARTED = 10_000
-_NO_NAMES: tuple[str, ...] = ()
-_NO_RESULTS: tuple[Any, ...] = ()
+# What has ended is worked off so many at a time, or when it holds so many bytes (C)
+_BATCH = 32
+_MAX_WEIGHT = 1_048_576
+_MAX_KNOWN = 1024
 
 
 class _Redirect:
@@ -62,6 +61,8 @@ class Pipeline:
         providers: host to provider name, of the user.
         legacy: record the older conventions too.
         overhead_sample: share of calls whose overhead is measured.
+        prompt: count every call as soon as it ends, and calls in flight as they begin: for worker processes
+            whose numbers others read from files.
     """
 
     def __init__(
@@ -75,48 +76,70 @@ class Pipeline:
         providers: Mapping[str, str] | None = None,
         legacy: bool = False,
         overhead_sample: float = 0.0,
+        prompt: bool = False,
     ) -> None:
         self.store = store
-        self.labels = labels
         self.judges = judges
-        self.prices = prices
         self.spans = spans
         self.providers = dict(providers or {})
-        self.legacy = legacy
+        self.conclusions = Conclusions(store, labels, judges=judges, prices=prices, spans=spans, legacy=legacy)
         self.overhead_sample = overhead_sample
+        self.prompt = prompt
         self.generation = 0
-        self.deferred: deque[Any] = deque()
-        self.call_listeners: list[Callable[[Any, Exchange | None], None]] = []
-        self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # common values: mechanisms at 0
+        self.dropped: deque[Any] = deque()  # found by the garbage collector, which must not report
+        self._waiting: deque[Observer | Call] = deque()  # ended, and not read yet
+        self._weight = 0
+        self._turn = threading.Lock()  # who works off what waits
+        self._open: set[Call] = set()
+        self._active: set[tuple[str, ...]] = set()
+        self._calls_of: set[tuple[str, str]] = set()  # host and path that have spoken an LLM API
         self._random = random.Random().random  # noqa: S311 - sampling, not secrecy
-        store.before_snapshot.append(self.drain)
+        store.before_snapshot.append(self.catch_up)
 
-    # --- capture -> extract -------------------------------------------------------------
+    # --- while the host waits ---------------------------------------------------------------
 
     def begin(self, http_request: Any, started_at: float | None = None) -> Observer | None:
         """A request is about to leave; an observer if it is an LLM call."""
-        now = perf_counter()
         url = http_request.url
         path, _, query = url.raw_path.decode("latin-1").partition("?")
         candidates = _extract.candidate("POST", path)
         if candidates is None:
             return None
-        if self.deferred:
-            self.drain()
+        now = perf_counter() if started_at is None else started_at
         try:
             body = http_request.content
         except Exception:  # noqa: BLE001 - a streamed body: each package has its own class for that
             body = None
-        request = Request("POST", url.host, path, query, lower(http_request.headers.raw), body)
-        reader = _extract.identify(candidates, request, self.providers)
-        if reader is None:
+        raw = http_request.headers.raw
+        host = url.host
+        request = Request("POST", host, path, query, lambda: lower(raw), body)
+        call, known = self._call_of(http_request, now), (host, path) in self._calls_of
+        observer = Observer(self, call, request, candidates, now)
+        prompt = self._is_prompt(call)
+        if (prompt or not known) and not self.ready(observer):
             return None
-        call = self._call_of(http_request, started_at or now)
-        observer = Observer(self, call, request, reader, started_at or now)
-        self._attempt_begun(call, observer, http_request)
+        if not known and len(self._calls_of) < _MAX_KNOWN:
+            self._calls_of.add((host, path))
+        call.open += 1
+        call.attempts += 1
+        if call.attempts == 1:
+            self._first_attempt(call, observer, prompt)
+        if self.spans is not None and prompt and observer.facts.llm_call:
+            self.spans.attempt_begun(call, observer)
+        if not call.sdk:
+            observer.extensions = http_request.extensions
         if self.overhead_sample and self._random() < self.overhead_sample:
             call.overhead = (call.overhead or 0.0) + perf_counter() - now
         return observer
+
+    def _is_prompt(self, call: Call) -> bool:
+        """Whether somebody wants to know at once: spans, an operation, a log, other processes' scrapes."""
+        return (
+            self.prompt
+            or call.operation is not None
+            or bool(self.conclusions.call_listeners)
+            or (self.spans is not None and self.spans.active())
+        )
 
     def _call_of(self, http_request: Any, started_at: float) -> Call:
         call = current_call.get()
@@ -130,42 +153,22 @@ class Pipeline:
         call.generation = self.generation
         return call
 
-    def _attempt_begun(self, call: Call, observer: Observer, http_request: Any) -> None:
-        call.open += 1
-        call.attempts += 1
-        facts = observer.facts
-        if call.common is None:
-            operation = call.operation
-            if operation is None:
-                route = group = ""
-            else:
-                route, group = operation.name, operation.group
-            call.common = self.labels.common(
-                facts.operation if facts.operation in OPERATIONS else "other",
-                facts.provider,
-                facts.request_model or "",
-                route,
-                group,
-            )
-            if facts.llm_call:
-                self._start_at_zero(call.common)
+    def _first_attempt(self, call: Call, observer: Observer, prompt: bool) -> None:
+        if call.operation is not None:
+            call.operation.call_begun()
+        if self.prompt and prompt:
+            self.conclusions.name(call, observer)
+            if observer.facts.llm_call:
                 self.store.add(((CALL_ACTIVE, call.common, 1.0),))
-                if operation is not None:
-                    operation.call_begun()
-        if self.spans is not None and facts.llm_call:
-            self.spans.attempt_begun(call, observer)
-        observer.extensions = None if call.sdk else http_request.extensions
+        else:
+            call.first = observer
+            self._open.add(call)
 
-    def _start_at_zero(self, common: tuple[str, ...]) -> None:
-        """Counters of closed lists start at 0 with the first call, and with the mechanism they belong to."""
-        awake = _NO_NAMES if self.judges is None else self.judges.awake
-        done = self._started.get(common)
-        if done is awake:
-            return
-        if len(self._started) < _MAX_STARTED or done is not None:
-            self._started[common] = awake
-        for metric, sets in rules.zeros(common, [n for n in awake if n not in (done or ())], first=done is None):
-            self.store.touch(metric, sets)
+    def ready(self, observer: Observer) -> bool:
+        """Make sure that there is a reader; False when the request is no LLM call after all."""
+        if observer.reader is None:
+            observer.reader = _extract.identify(observer.candidates, observer.request, self.providers)
+        return observer.reader is not None
 
     def head_arrived(self, observer: Observer) -> None:
         """The response head is known: mechanisms may ask for what they need of the body."""
@@ -175,67 +178,42 @@ class Pipeline:
             except Exception as fault:  # noqa: BLE001 - a mechanism's fault must not lose the call
                 guard.fault("judge", fault)
 
-    # --- the end of an attempt, and of a call --------------------------------------------
-
     def attempt_ended(self, observer: Observer) -> None:
         """An attempt has ended, in whatever way."""
         if observer.generation != self.generation:
             return  # begun in the parent of a forked child: the parent reports it
-        started = perf_counter()
         call = observer.call
         call.open -= 1
         call.last = observer
-        if not observer.facts.llm_call:
-            if self.judges is not None:
-                self.judges.counted(self._exchange(call, observer, observer.ending, observer.error_type))
-            return
-        assert call.common is not None
-        self.store.add(rules.attempt(call.common, observer.attempt_status, self._retry_reason(call, observer)))
-        call.last_status = observer.attempt_status
-        status = observer.status
-        if status is not None and 300 <= status < 400 and not call.sdk and "location" in observer.headers:
-            self._wait_for_redirect(call, observer)
-        elif call.open <= 0 and (call.exited or self._answered(call, observer)):
-            self.end_call(call)
-        if call.overhead is not None:
-            call.overhead += perf_counter() - started
+        self._waiting.append(observer)
+        self._weight += observer.weight
+        if call.open <= 0:
+            status = observer.status
+            if status is not None and 300 <= status < 400 and not call.sdk and "location" in observer.headers:
+                self._wait_for_redirect(call, observer)
+            elif call.exited or self._answered(call, observer):
+                self._call_over(call)
+        self._take_turn(self._is_prompt(call))
 
     def _answered(self, call: Call, observer: Observer) -> bool:
         """An SDK that traces ends its span right after a good answer: what we add must be there before."""
-        return (
-            self.spans is not None
-            and observer.ending == Ending.OK
-            and observer.status is not None
-            and observer.status < 300
-            and self.spans.borrowed(call)
-        )
-
-    def _retry_reason(self, call: Call, observer: Observer) -> str | None:
-        """Why this attempt is a retry; ``None`` when it is none (first, redirect, another helper's request)."""
-        text = observer.request.headers.get("x-stainless-retry-count")
-        count = int(text) if text is not None and text.isdecimal() and len(text) < 6 else None
-        previous = call.last_status
-        if count is None:
-            return None if previous is None or previous == "3xx" else previous
-        seen = call.seen_counts
-        again = count in seen
-        seen.append(count)
-        if count == 0 or again:
-            return None
-        return previous or "unknown"
+        if self.spans is None or not self.spans.borrowed(call):
+            return False
+        self.catch_up()
+        return observer.ending == Ending.OK and observer.status is not None and observer.status < 300
 
     def _wait_for_redirect(self, call: Call, observer: Observer) -> None:
         """The client may follow: the next exchange joins this call; if none comes, it ends as it is."""
 
         def finish() -> None:
             if not call.ended and call.open <= 0 and call.last is observer:
-                self.deferred.append(call)
+                self.dropped.append(call)
 
         extensions = observer.extensions
         if isinstance(extensions, dict):
             extensions[_REDIRECT_KEY] = _Redirect(call, finish)
         else:
-            self.end_call(call)
+            self._call_over(call)
 
     def call_left(self, call: Call, error: BaseException | None) -> None:
         """The SDK's request method was left: by its result, or by an exception."""
@@ -243,111 +221,89 @@ class Pipeline:
         if call.attempts == 0 or call.generation != self.generation:
             return
         if error is not None and is_cancellation(error):
-            call.exit_cancelled = True
-        if call.open <= 0 and call.last is not None and call.last.facts.llm_call:
-            self.end_call(call)
+            call.cancelled_at = perf_counter()
+        if call.open <= 0:
+            self._call_over(call)
+            self._take_turn(self._is_prompt(call))
 
-    def drain(self) -> None:
-        """Report what the garbage collector found dropped."""
-        while self.deferred:
+    def _call_over(self, call: Call) -> None:
+        if call.end_once():
+            self._open.discard(call)
+            self._waiting.append(call)
+
+    # --- later: many at a time, or at once where somebody wants to know ------------------------------
+
+    def _take_turn(self, prompt: bool) -> None:
+        if self.dropped:
+            self._collect_dropped()
+        if (prompt or len(self._waiting) >= _BATCH or self._weight >= _MAX_WEIGHT) and self._turn.acquire(prompt):
             try:
-                item = self.deferred.popleft()
+                self._work()
+            finally:
+                self._turn.release()
+
+    def catch_up(self) -> None:
+        """Work off everything that waits; called before anybody reads the numbers."""
+        self._collect_dropped()
+        with self._turn:
+            self._work()
+        self.conclusions.read_limits()
+        self._count_active()
+
+    def _collect_dropped(self) -> None:
+        while self.dropped:
+            try:
+                item = self.dropped.popleft()
             except IndexError:
                 return
             try:
                 if isinstance(item, Call):
-                    self.end_call(item)
+                    self._call_over(item)
                 else:
                     item.finish_dropped()
             except Exception as fault:  # noqa: BLE001 - runs in the host's threads
                 guard.fault("capture", fault)
 
-    def end_call(self, call: Call) -> None:
-        """Report a call, once."""
-        observer = call.last
-        if observer is None or not call.end_once():
+    def _work(self) -> None:
+        """Read and count what has ended, in order."""
+        rows: list[Any] = []
+        waiting = self._waiting
+        self._weight = 0
+        while waiting:
+            try:
+                item = waiting.popleft()
+            except IndexError:
+                break
+            try:
+                if isinstance(item, Call):
+                    self._count_call(item, rows)
+                elif self.ready(item):
+                    self.conclusions.attempt(item, rows)
+            except Exception as fault:  # noqa: BLE001 - one odd call must not lose the others
+                guard.fault("measure", fault)
+        if rows:
+            self.store.add(rows)
+
+    def _count_call(self, call: Call, rows: list[Any]) -> None:
+        if call.common is not None:
+            if self.prompt:
+                rows.append((CALL_ACTIVE, call.common, -1.0))
+            elif len(self._active) < self.store.max_series:
+                self._active.add(call.common)
+        self.conclusions.call(call, rows)
+
+    def _count_active(self) -> None:
+        """Calls begun and not ended, counted when somebody asks."""
+        if self.prompt:
             return
-        assert call.common is not None
-        rows: list[Any] = [(CALL_ACTIVE, call.common, -1.0)]
-        try:
-            self._conclude(call, observer, rows)
-        except Exception as fault:  # noqa: BLE001 - a fault in judging must not leave the call active
-            guard.fault("measure", fault)
-        self.store.add(rows)
-
-    def _conclude(self, call: Call, observer: Observer, rows: list[Any]) -> None:
-        common = call.common
-        assert common is not None
-        facts = observer.facts
-        ending, error_type, ended_at = observer.ending, observer.error_type, observer.ended_at
-        if call.exit_cancelled and ending != Ending.CANCELLED:
-            ending, error_type, ended_at = Ending.CANCELLED, "", perf_counter()
-        exchange: Exchange | None = None
-        results: Any = _NO_RESULTS
-        if self.judges is not None:
-            exchange = self._exchange(call, observer, ending, error_type)
-            results = self.judges.judge(exchange)
-            self._start_at_zero(common)
-        labels = self.labels
-        ended = rules.Ended(
-            facts,
-            common,
-            started_at=call.started_at,
-            ended_at=ended_at,
-            first_byte_at=observer.first_byte_at,
-            ending=ending,
-            error_type=labels.error_type(error_type),
-            status=observer.status,
-            response_model=labels.response_model(facts.response_model or ""),
-            compressed=observer.encoding_failed,
-            results=results,
-        )
-        if self.prices is not None:
-            self._price(ended, observer.request)
-        rows += rules.call(ended, self.legacy)
-        if not ended.cached and observer.headers:
-            rows += rules.limits(common, limits.read(observer.headers, time()))
-        if call.overhead is not None:
-            rows.append((INTERNAL_OVERHEAD, (), call.overhead))
-        if call.operation is not None:
-            call.operation.call_ended(ended)
-        if self.spans is not None:
-            self.spans.call_ended(call, observer, ended)
-        for listener in self.call_listeners:
-            listener(ended, exchange)
-
-    def _price(self, ended: rules.Ended, request: Request) -> None:
-        """The cost of a call; what a fast path saved is taken off the table's price."""
-        try:
-            if ended.cached or not ended.facts.llm_call:
-                return
-            cost = self.prices.price(ended.facts, time(), request)
-            if cost is None:
-                return
-            for result in ended.results:
-                verdict = result.verdict
-                if verdict is not None and verdict.mechanism in _CHEAPER and result.saved_usd:
-                    cost = cost._replace(usd=max(0.0, cost.usd - result.saved_usd))
-            ended.cost = cost
-        except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
-            guard.fault("judge", fault)
-
-    def _exchange(self, call: Call, observer: Observer, ending: str, error_type: str) -> Exchange:
-        operation = call.operation
-        return Exchange(
-            observer.request,
-            observer.facts,
-            status=observer.status,
-            response_headers=observer.headers,
-            ending=ending,
-            error_type=error_type,
-            started_at=call.started_at,
-            first_byte_at=observer.first_byte_at,
-            last_byte_at=observer.ended_at,
-            route="" if operation is None else operation.name,
-            group="" if operation is None else operation.group,
-            session=None if operation is None else operation.session,
-        )
+        counts: dict[tuple[str, ...], int] = dict.fromkeys(self._active, 0)
+        for call in list(self._open):
+            first = call.first
+            if first is not None and self.ready(first) and first.facts.llm_call:
+                common = self.conclusions.name(call, first)
+                counts[common] = counts.get(common, 0) + 1
+        self._active.update(counts)
+        self.store.put(CALL_ACTIVE, counts)
 
     # --- faults, fork ---------------------------------------------------------------------
 
@@ -358,6 +314,10 @@ class Pipeline:
     def after_fork_in_child(self) -> None:
         """Forget what belongs to the parent: its numbers and its calls in flight."""
         self.generation += 1
-        self.deferred.clear()
-        self._started.clear()
+        self.dropped.clear()
+        self._waiting.clear()
+        self._open.clear()
+        self._active.clear()
+        self._turn = threading.Lock()
+        self.conclusions.after_fork_in_child()
         self.store.clear()

@@ -99,6 +99,7 @@ class _Runtime:
             providers=settings.providers,
             legacy=settings.conventions != "latest",
             overhead_sample=settings.overhead_sample,
+            prompt=bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")),
         )
         self.reports = Reports(self.store, self.labels, lambda: () if self.judges is None else self.judges.awake)
         self.hooks = Hooks()
@@ -180,10 +181,10 @@ class _Runtime:
             from lz_otel._export import audit
 
             if settings.call_log:
-                self.pipeline.call_listeners.append(audit.CallLog().write)
+                self.pipeline.conclusions.call_listeners.append(audit.CallLog().write)
             if settings.audit_log:
                 self.audit = audit.AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
-                self.pipeline.call_listeners.append(self.audit.write)
+                self.pipeline.conclusions.call_listeners.append(self.audit.write)
                 atexit.register(self.audit.close)
 
     # --- starting and stopping ----------------------------------------------------------------
@@ -215,7 +216,7 @@ class _Runtime:
 
     def _constants(self) -> None:
         """Numbers that are there before any call: what is running, and faults at 0."""
-        labels = (__version__, platform.python___version__, _package("httpx"), _package("httpx2"))
+        labels = (__version__, platform.python_version(), _package("httpx"), _package("httpx2"))
         self.store.add(((catalogue.BUILD_INFO, labels, 1.0),))
         where = catalogue.INTERNAL_ERRORS.attributes[0].values
         self.store.touch(catalogue.INTERNAL_ERRORS, [(w,) for w in where])
@@ -226,7 +227,7 @@ class _Runtime:
         self.sdks.remove()
         unhook_clients()
         self.hooks.remove()
-        self.pipeline.drain()
+        self.pipeline.catch_up()
         for exporter in self.exporters:
             try:
                 exporter.stop(timeout)

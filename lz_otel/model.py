@@ -34,11 +34,11 @@ class Request:
     Attributes:
         host: lower-case host name without port.
         path: path without query, percent-encoded as on the wire.
-        headers: lower-case names, first value of each; latin-1 text.
+        headers: lower-case names, first value of each; latin-1 text. May be given as a function.
         body: the bytes of the body, ``None`` when it is a stream that we must not read.
     """
 
-    __slots__ = ("body", "headers", "host", "method", "path", "query")
+    __slots__ = ("_headers", "body", "host", "method", "path", "query")
 
     def __init__(
         self,
@@ -46,15 +46,24 @@ class Request:
         host: str,
         path: str,
         query: str = "",
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
         body: bytes | None = None,
     ) -> None:
         self.method = method
         self.host = host
         self.path = path
         self.query = query
-        self.headers: Mapping[str, str] = {} if headers is None else headers
         self.body = body
+        self._headers: Any = {} if headers is None else headers
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Lower-case names with their first values; decoded when first asked for."""
+        headers = self._headers
+        if callable(headers):
+            headers = self._headers = headers()
+        found: Mapping[str, str] = headers
+        return found
 
 
 class Facts:
@@ -64,104 +73,58 @@ class Facts:
     prompt, cached and written tokens included; ``output_tokens`` includes reasoning.
     """
 
-    __slots__ = (
-        "billed_besides",
-        "cache_diagnosis",
-        "cache_read_tokens",
-        "cache_write_1h_tokens",
-        "cache_write_5m_tokens",
-        "cache_write_tokens",
-        "chunk_gaps",
-        "content_events",
-        "cost_reported",
-        "counted_tokens",
-        "error_code",
-        "error_message",
-        "error_type",
-        "finish_reasons",
-        "first_content_at",
-        "has_content",
-        "inference",
-        "inference_geo",
-        "input_tokens",
-        "input_tokens_by_modality",
-        "last_content_at",
-        "layer_zero",
-        "llm_call",
-        "malformed",
-        "mask_sink",
-        "operation",
-        "output_final",
-        "output_tokens",
-        "output_tokens_by_modality",
-        "provider",
-        "reasoning_tokens",
-        "request_fields",
-        "request_model",
-        "response_id",
-        "response_model",
-        "service_tier",
-        "speed",
-        "sse_events",
-        "stream",
-        "stream_error",
-        "terminal",
-        "text_sink",
-        "upstream_provider",
-        "usage_requested",
-        "usage_seen",
-    )
+    # Defaults of the class: a call sets but a few of these, and making Facts is on the hot path
+    request_model: str | None = None
+    stream: bool = False
+    usage_requested: bool | None = None  # False: a stream without include_usage
+    request_fields: Any = None  # decoded top level of the request body (dialect's own struct)
+    response_model: str | None = None
+    response_id: str | None = None
+    service_tier: str | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
+    upstream_provider: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    cache_write_5m_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    input_tokens_by_modality: dict[str, int] | None = None
+    output_tokens_by_modality: dict[str, int] | None = None
+    counted_tokens: int | None = None  # answer of a count_tokens request
+    cost_reported: float | None = None  # USD, where the provider bills and says it
+    output_final: bool = False  # output_tokens is the provider's last word, no placeholder
+    # Attempts inside this answer that are billed on top of the counts above, as stated
+    # (Anthropic ``usage.iterations``: ``compaction``, ``advisor_message``)
+    billed_besides: list[dict[str, Any]] | None = None
+    usage_seen: bool = False  # the provider stated its usage (all of it, to the end)
+    cache_diagnosis: str | None = None  # the vendor's own reason of a prompt-cache miss
+    error_type: str | None = None  # the provider's error type, HTTP error or in-stream
+    error_code: str | None = None  # finer code (spend limits)
+    error_message: str | None = None  # judged locally, never exported
+    stream_error: bool = False  # the error came inside a 200 stream
+    terminal: bool = False  # the body said that it is complete
+    has_content: bool = False  # non-empty content (text, thinking, tool input)
+    sse_events: int | None = None
+    layer_zero: dict[str, Any] | None = None  # usage.layer_zero (001, C)
+    # Timing of content, set while the body is read
+    first_content_at: float | None = None
+    last_content_at: float | None = None
+    content_events: int = 0
+    chunk_gaps: Any = None  # aggregated gaps between content pieces, or None
+    # Sinks a mechanism may set before the body is read; called with each piece, in order
+    text_sink: Callable[[str], None] | None = None  # output text
+    mask_sink: Callable[[Any], None] | None = None  # zeroing_mask values as decoded
 
     def __init__(self, provider: str, operation: str, *, inference: bool, llm_call: bool) -> None:
         self.provider = provider  # gen_ai.provider.name
         self.operation = operation  # gen_ai.operation.name, or "count_tokens" / "other"
         self.inference = inference  # a sample of gen_ai.client.inference.duration
         self.llm_call = llm_call  # a model ran; False leaves no series (token counting, polling)
-        self.request_model: str | None = None
-        self.stream = False
-        self.usage_requested: bool | None = None  # False: a stream without include_usage
-        self.request_fields: Any = None  # decoded top level of the request body (dialect's own struct)
-        self.response_model: str | None = None
-        self.response_id: str | None = None
         self.finish_reasons: list[str] = []
-        self.service_tier: str | None = None
-        self.speed: str | None = None
-        self.inference_geo: str | None = None
-        self.upstream_provider: str | None = None
-        self.input_tokens: int | None = None
-        self.output_tokens: int | None = None
-        self.cache_read_tokens: int | None = None
-        self.cache_write_tokens: int | None = None
-        self.cache_write_5m_tokens: int | None = None
-        self.cache_write_1h_tokens: int | None = None
-        self.reasoning_tokens: int | None = None
-        self.input_tokens_by_modality: dict[str, int] | None = None
-        self.output_tokens_by_modality: dict[str, int] | None = None
-        self.counted_tokens: int | None = None  # answer of a count_tokens request
-        self.cost_reported: float | None = None  # USD, where the provider bills and says it
-        self.output_final = False  # output_tokens is the provider's last word, no placeholder
-        # Attempts inside this answer that are billed on top of the counts above, as stated
-        # (Anthropic ``usage.iterations``: ``compaction``, ``advisor_message``)
-        self.billed_besides: list[dict[str, Any]] | None = None
-        self.usage_seen = False  # the provider stated its usage (all of it, to the end)
-        self.cache_diagnosis: str | None = None  # the vendor's own reason of a prompt-cache miss
-        self.error_type: str | None = None  # the provider's error type, HTTP error or in-stream
-        self.error_code: str | None = None  # finer code (spend limits)
-        self.error_message: str | None = None  # judged locally, never exported
-        self.stream_error = False  # the error came inside a 200 stream
-        self.terminal = False  # the body said that it is complete
-        self.has_content = False  # non-empty content (text, thinking, tool input)
-        self.sse_events: int | None = None
-        self.layer_zero: dict[str, Any] | None = None  # usage.layer_zero (001, C)
         self.malformed: list[str] = []  # signals that could not be read
-        # Timing of content, set while the body is read
-        self.first_content_at: float | None = None
-        self.last_content_at: float | None = None
-        self.content_events = 0
-        self.chunk_gaps: Any = None  # aggregated gaps between content pieces, or None
-        # Sinks a mechanism may set before the body is read; called with each piece, in order
-        self.text_sink: Callable[[str], None] | None = None  # output text
-        self.mask_sink: Callable[[Any], None] | None = None  # zeroing_mask values as decoded
 
 
 class Verdict(NamedTuple):

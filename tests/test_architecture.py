@@ -27,7 +27,7 @@ BASE = {
     "_config": {"catalogue", "errors", "_version"},
 }
 # The only places that see several stages.
-COMPOSERS = {"_application", "_pipeline", "_reports", "_runtime"}
+COMPOSERS = {"_application", "_conclusions", "_pipeline", "_reports", "_runtime"}
 ALLOWED = {
     **BASE,
     **{stage: {*BASE, *STAGES[: i + 1]} for i, stage in enumerate(STAGES)},

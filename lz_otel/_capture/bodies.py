@@ -59,11 +59,10 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
 
         def __iter__(self) -> Iterator[bytes]:
             observer = self._observer
-            feed = observer.feed
             try:
                 for piece in self._inner:
                     try:
-                        feed(piece)
+                        observer.feed(piece)
                     except Exception as fault:  # noqa: BLE001 - the boundary to the host
                         guard.fault("extract", fault)
                     yield piece
@@ -86,11 +85,10 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             observer = self._observer
-            feed = observer.feed
             try:
                 async for piece in self._inner:
                     try:
-                        feed(piece)
+                        observer.feed(piece)
                     except Exception as fault:  # noqa: BLE001 - the boundary to the host
                         guard.fault("extract", fault)
                     yield piece

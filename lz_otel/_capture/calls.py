@@ -31,9 +31,10 @@ class Call:
     __slots__ = (
         "_ended",
         "attempts",
+        "cancelled_at",
         "common",
-        "exit_cancelled",
         "exited",
+        "first",
         "generation",
         "last",
         "last_status",
@@ -50,7 +51,8 @@ class Call:
         self.started_at = started_at
         self.sdk = sdk
         self.exited = not sdk
-        self.exit_cancelled = False
+        self.cancelled_at: float | None = None  # the caller's task was cancelled between attempts
+        self.first: Observer | None = None
         self.open = 0
         self.attempts = 0
         self.common: tuple[str, ...] | None = None

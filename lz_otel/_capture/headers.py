@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lz_otel.catalogue import STATUSES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["attempt_status", "is_cancellation", "lower", "transport_error"]
 
 _MAX_HEADERS = 512
-_MAX_VALUE = 16_384
+_MAX_NAMES = 2048
 _EXACT = frozenset(s for s in STATUSES if s.isdigit())
 
 # Exception classes of httpx and httpx2 by name: the two packages share names, not classes.
@@ -34,19 +29,27 @@ _BY_CLASS = {
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", "SystemExit"})
 
 
-def lower(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+class _Names(dict[bytes, str]):
+    """Header names as they came, with their lower-case text: decoded once, bounded."""
+
+    def __missing__(self, key: bytes) -> str:
+        name = key.decode("latin-1").lower()
+        if len(self) < _MAX_NAMES:
+            self[key] = name
+        return name
+
+
+_names = _Names()
+
+
+def lower(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
     """Lower-case names with their first values; bounded, whatever the peer sends.
 
     Args:
         raw: ``response.headers.raw`` or ``request.headers.raw``.
     """
-    out: dict[str, str] = {}
-    for count, (key, value) in enumerate(raw):
-        if count >= _MAX_HEADERS:
-            break
-        if len(value) <= _MAX_VALUE and len(key) <= 256:
-            out.setdefault(key.decode("latin-1").lower(), value.decode("latin-1"))
-    return out
+    names = _names
+    return {names[key]: str(value, "latin-1") for key, value in reversed(raw[:_MAX_HEADERS])}
 
 
 def attempt_status(status: int) -> str:

@@ -1,7 +1,9 @@
 """One HTTP exchange, seen from outside: started, head, pieces of the body, exactly one ending.
 
 No I/O and no clock of its own beyond ``time.perf_counter``: the same object serves the sync
-and the async shells. Its methods may raise (a fault of ours); the shells catch that.
+and the async shells. While the host waits it only takes notes: a plain body is read later, many
+calls at a time, which costs a third of reading each in between the host's own work. A stream is
+read as it passes, since nobody knows its length. Methods may raise (a fault of ours); the shells catch that.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ from lz_otel._guard import guard
 from lz_otel.model import Ending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from lz_otel._capture.calls import Call
     from lz_otel.model import Facts, Request
 
-__all__ = ["SPEND_LIMIT_CODES", "Observer"]
+__all__ = ["KEPT_BODY", "SPEND_LIMIT_CODES", "Observer"]
+
+KEPT_BODY = 262_144
+"""Most bytes of a plain body that are kept for later; a longer one is read as it passes."""
 
 # Codes that mean "the money is gone": waiting and retrying is in vain (Anthropic, OpenAI; D).
 SPEND_LIMIT_CODES = frozenset(
@@ -37,33 +42,43 @@ SPEND_LIMIT_CODES = frozenset(
         "billing_hard_limit_reached",
     }
 )
+_JSON = b"application/json"
+_NO_RAW: list[tuple[bytes, bytes]] = []
 
 
 class Observer:
-    """Watches one attempt and tells its hub once how it ended.
+    """Watches one attempt and tells its hub once that it has ended.
 
     Attributes:
         status: HTTP status, ``None`` before the head.
-        ending, error_type, attempt_status: set when it has ended.
+        reader: reads the answer; ``None`` until somebody needs what it says.
         ended_at: end of the attempt for the purpose of durations (seconds, ``perf_counter``).
+        ending, error_type, attempt_status: what it came to, once `conclude` has been called.
     """
 
     __slots__ = (
         "_decoder",
         "_ended",
+        "_failure",
         "_feed",
+        "_headers",
+        "_how",
         "_hub",
+        "_opened",
+        "_pieces",
+        "_raw_headers",
         "attempt_status",
         "call",
+        "candidates",
         "encoding_failed",
         "ended_at",
         "ending",
         "error_type",
         "extensions",
+        "feed",
         "first_byte_at",
         "generation",
         "head_at",
-        "headers",
         "last_byte_at",
         "reader",
         "received",
@@ -72,28 +87,39 @@ class Observer:
         "status",
     )
 
-    def __init__(self, hub: Any, call: Call, request: Request, reader: Any, started_at: float) -> None:
+    def __init__(self, hub: Any, call: Call, request: Request, candidates: Any, started_at: float) -> None:
         self._hub = hub
         self.call = call
         self.request = request
-        self.reader = reader
+        self.candidates = candidates
         self.started_at = started_at
         self.generation = hub.generation
+        self.reader: Any = None
         self.status: int | None = None
-        self.headers: Mapping[str, str] = {}
         self.head_at: float | None = None
         self.first_byte_at: float | None = None
         self.last_byte_at: float | None = None
         self.ended_at = started_at
-        self.ending = Ending.OK
-        self.error_type = ""
-        self.attempt_status = ""
         self.received = 0
         self.encoding_failed = False
         self.extensions: Any = None  # of the HTTP request: carries the call over a redirect
+        self.feed: Callable[[bytes], None] = self._keep
+        self._raw_headers = _NO_RAW
+        self._headers: Mapping[str, str] | None = None
+        self._pieces: list[bytes] = []
+        self._feed: Callable[[bytes, float], None] | None = None
         self._decoder: Decoder | None = None
-        self._feed = reader.feed
+        self._how = ""
+        self._failure: tuple[str, str] | None = None  # class and transport status; "" for cancelled
+        self._opened = False
         self._ended = [True]
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Response headers: lower-case names, first values."""
+        if self._headers is None:
+            self._headers = lower(self._raw_headers)
+        return self._headers
 
     @property
     def facts(self) -> Facts:
@@ -101,36 +127,101 @@ class Observer:
         facts: Facts = self.reader.facts
         return facts
 
-    def head(self, status: int, raw_headers: Iterable[tuple[bytes, bytes]]) -> None:
+    @property
+    def weight(self) -> int:
+        """Bytes held until this attempt is read."""
+        body = self.request.body
+        return (0 if body is None else len(body)) + (self.received if self._pieces else 0)
+
+    # --- while the host waits -----------------------------------------------------------------
+
+    def head(self, status: int, raw_headers: list[tuple[bytes, bytes]]) -> None:
         """The response head has arrived."""
         self.head_at = perf_counter()
         self.status = status
-        headers = self.headers = lower(raw_headers)
-        self.reader.head(status, headers)
-        encoding = headers.get("content-encoding")
-        if encoding and encoding.strip().lower() != "identity":
-            self._decoder = decoder_for(encoding)
-            if self._decoder is None:
-                self.encoding_failed = True
-                self._feed = _ignore
-        self._hub.head_arrived(self)
+        self._raw_headers = raw_headers
+        for key, value in raw_headers:
+            if len(key) == 12 and key.lower() == b"content-type":
+                if not value.startswith(_JSON):
+                    self._read_along()
+                break
+        else:
+            self._read_along()
 
-    def feed(self, data: bytes) -> None:
-        """A piece of the body as it came off the wire, before the host gets it."""
-        now = self.last_byte_at = perf_counter()
+    def _keep(self, data: bytes) -> None:
+        """A piece of a plain body: kept for later."""
+        self.last_byte_at = now = perf_counter()
         if self.first_byte_at is None:
             if not data:
                 return
             self.first_byte_at = now
         self.received += len(data)
-        try:
-            if self._decoder is None:
+        self._pieces.append(data)
+        if self.received > KEPT_BODY:
+            self._read_along()
+
+    def _along(self, data: bytes) -> None:
+        """A piece of a body that is read as it passes."""
+        now = perf_counter()
+        if self.first_byte_at is None:
+            if not data:
+                return
+            self.first_byte_at = now
+        self.last_byte_at = now
+        self.received += len(data)
+        if self._feed is not None:
+            try:
                 self._feed(data, now)
-            else:
-                self._feed_encoded(data, now)
-        except BaseException:
-            self._distrust()
-            raise
+            except BaseException:
+                self._distrust()
+                raise
+
+    def _read_along(self) -> None:
+        """From now on read the body as it passes, after what was kept of it."""
+        self.feed = self._along
+        if self._hub.ready(self):
+            self._open()
+        self._pieces = []
+
+    def _open(self) -> None:
+        """Give the reader the head and the pieces kept so far."""
+        self._opened = True
+        reader, headers = self.reader, self.headers
+        reader.head(self.status, headers)
+        self._feed = reader.feed
+        encoding = headers.get("content-encoding")
+        if encoding and encoding.strip().lower() != "identity":
+            self._decoder = decoder_for(encoding)
+            self._feed = self._decode
+            if self._decoder is None:
+                self.encoding_failed = True
+                self._feed = None
+        self._hub.head_arrived(self)
+        at = self.last_byte_at
+        for piece in self._pieces:
+            if self._feed is None or at is None:
+                break
+            try:
+                self._feed(piece, at)
+            except BaseException:
+                self._distrust()
+                raise
+
+    def _decode(self, data: bytes, now: float) -> None:
+        decoder, feed = self._decoder, self.reader.feed
+        assert decoder is not None
+        pieces = decoder.decode(data)
+        while True:
+            try:
+                piece = next(pieces, None)
+            except Exception:  # noqa: BLE001 - each codec has error classes of its own
+                self.encoding_failed = True
+                self._feed = None
+                self.facts.malformed.append("encoding")
+                return
+            if piece is None:
+                return
+            feed(piece, now)
 
     def _distrust(self) -> None:
         """Something of ours failed on the body: first do without the sinks, then without the body."""
@@ -138,34 +229,17 @@ class Observer:
         if facts.text_sink is not None or facts.mask_sink is not None:
             facts.text_sink = facts.mask_sink = None
             return
-        self._feed = _ignore
-        self._decoder = None
+        self._feed = None
         facts.malformed.append("body")
 
-    def feed_decoded(self, content: bytes) -> None:
+    def whole(self, content: bytes) -> None:
         """A body that its transport had already read and decoded."""
-        self._decoder = None
-        self.encoding_failed = False
-        self._feed = self.reader.feed
+        self._raw_headers = [(k, v) for k, v in self._raw_headers if k.lower() != b"content-encoding"]
+        self._headers = self._decoder = None
+        if self._opened:
+            self.encoding_failed = False
+            self._feed = self.reader.feed
         self.feed(content)
-
-    def _feed_encoded(self, data: bytes, now: float) -> None:
-        decoder = self._decoder
-        assert decoder is not None
-        feed = self._feed
-        pieces = decoder.decode(data)
-        while True:
-            try:
-                piece = next(pieces, None)
-            except Exception:  # noqa: BLE001 - each codec has error classes of its own
-                self.encoding_failed = True
-                self._feed = _ignore
-                self._decoder = None
-                self.facts.malformed.append("encoding")
-                return
-            if piece is None:
-                return
-            feed(piece, now)
 
     def end(self) -> None:
         """The end of the body was reached."""
@@ -179,10 +253,10 @@ class Observer:
         """The host closed the response, read to the end or not."""
         if self._ended:
             context = sys.exc_info()[1]
-            if context is not None and is_cancellation(context) and not self.facts.terminal:
+            if context is not None and is_cancellation(context) and not self._complete():
                 self._finish("failed", context, perf_counter())
             else:
-                self._finish("closed", None, self.last_byte_at or perf_counter())
+                self._finish("closed", None, self.last_byte_at or self.head_at or perf_counter())
 
     def drop(self) -> None:
         """The host let go of the body without closing it.
@@ -191,62 +265,75 @@ class Observer:
         only note it, the hub reports it at its next turn.
         """
         if self._ended:
-            self._hub.deferred.append(self)
+            self._hub.dropped.append(self)
 
     def finish_dropped(self) -> None:
         """Report a body that was dropped; called by the hub outside the collector."""
         self._finish("closed", None, self.last_byte_at or self.head_at or perf_counter())
 
-    def _finish(self, kind: str, error: BaseException | None, at: float) -> None:
+    def _finish(self, how: str, error: BaseException | None, at: float) -> None:
         try:
             self._ended.pop()
         except IndexError:
             return
         self.ended_at = at
-        try:
-            self.reader.finish(kind == "eof" or (kind == "closed" and self._fully_read()))
-        except Exception as fault:  # noqa: BLE001 - a fault of ours must not lose the call
-            guard.fault("extract", fault)
-        self._feed = _ignore
-        self._conclude(kind, error)
+        self._how = how
+        self.feed = _nothing  # no cycle through a bound method, nothing more to see
+        if error is not None:  # the exception itself holds the host's frames: it is not kept
+            name = "" if is_cancellation(error) else type(error).__name__
+            self._failure = (name, transport_error(error))
         self._hub.attempt_ended(self)
 
-    def _conclude(self, kind: str, error: BaseException | None) -> None:
-        facts = self.facts
-        status = self.status
+    # --- later -----------------------------------------------------------------------------------
+
+    def conclude(self) -> None:
+        """Read what was kept, and say what the attempt came to. Called once, by the hub."""
+        how = self._how
+        try:
+            if not self._opened and self.status is not None:
+                self._open()
+            self.reader.finish(how == "eof" or (how == "closed" and self._fully_read()))
+        except Exception as fault:  # noqa: BLE001 - a fault of ours must not lose the call
+            guard.fault("extract", fault)
+        self._pieces = []
+        self._feed = None
+        self._say(how)
+
+    def _say(self, how: str) -> None:
+        facts, status = self.facts, self.status
+        self.ending, self.error_type = Ending.OK, ""
         self.attempt_status = attempt_status(status) if status is not None else "other_error"
-        if kind == "failed" and error is not None:
-            if is_cancellation(error):
-                self.ending = Ending.CANCELLED
-                if status is None:
-                    self.attempt_status = "cancelled"
-            else:
-                self.ending = Ending.ERROR
-                self.error_type = type(error).__name__
-                self.attempt_status = transport_error(error)
-            return
-        if status is not None and status >= 400:
+        if self._failure is not None:
+            name, transport = self._failure
+            self.ending = Ending.ERROR if name else Ending.CANCELLED
+            self.error_type = name
+            if name or status is None:
+                self.attempt_status = transport
+        elif status is not None and status >= 400:
             self.ending = Ending.ERROR
-            self.error_type = self._error_type() or str(status)
+            self.error_type = self._provider_error() or str(status)
         elif facts.error_type or facts.error_code:
             self.ending = Ending.ERROR
-            self.error_type = self._error_type() or "_OTHER"
-        elif kind == "closed" and not facts.terminal and not self._fully_read():
+            self.error_type = self._provider_error() or "_OTHER"
+        elif how == "closed" and not self._complete():
             self.ending = Ending.ABANDONED
         elif facts.stream and not facts.terminal and not self.encoding_failed and facts.llm_call:
             self.ending = Ending.INCOMPLETE
 
-    def _error_type(self) -> str:
+    def _provider_error(self) -> str:
         facts = self.facts
         if facts.error_code in SPEND_LIMIT_CODES:
             return facts.error_code or ""
         return facts.error_type or facts.error_code or ""
 
+    def _complete(self) -> bool:
+        """Whether the whole answer was seen, though nobody read on to the end of the body."""
+        return (self.reader is not None and self.facts.terminal) or self._fully_read()
+
     def _fully_read(self) -> bool:
-        """Whether all of a body of announced length was read, though nobody asked for its end."""
         length = self.headers.get("content-length")
         return length is not None and length.isdecimal() and int(length[:18]) == self.received
 
 
-def _ignore(data: bytes, now: float) -> None:
-    """Feed of a body that is not read any more."""
+def _nothing(data: bytes) -> None:
+    """Feed of an exchange that has ended."""

@@ -115,7 +115,7 @@ def _attach(observer: Any, response: Any, body: Any) -> None:
         guard.fault("extract", fault)
     try:
         if response.is_stream_consumed:
-            observer.feed_decoded(response.content)
+            observer.whole(response.content)
             observer.end()
         else:
             response.stream = body(response.stream, observer)

@@ -18,7 +18,7 @@ from lz_otel import catalogue
 from lz_otel.catalogue import GAUGE, HISTOGRAM, Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = ["HistogramValue", "Series", "Store"]
 
@@ -119,6 +119,17 @@ class Store:
                         data[labels] += value
         for listener in self.listeners:
             listener(measurements)
+
+    def put(self, metric: Metric, values: Mapping[tuple[str, ...], float]) -> None:
+        """Set points to what was counted elsewhere (calls in flight)."""
+        slot = self._slots.get(id(metric))
+        if slot is None:
+            return
+        data = slot[0]
+        with self._lock:
+            for labels, value in values.items():
+                key = labels if labels in data else self._admit(slot, labels)
+                data[key] = float(value)
 
     def touch(self, metric: Metric, label_sets: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """Let counters start at 0, so that ``increase`` sees their first event. Returns the new sets.

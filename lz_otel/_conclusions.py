@@ -1,0 +1,212 @@
+"""What becomes of an attempt and of a call that have ended: read, judged, priced, counted.
+
+Runs later than the host's request, many calls at a time (or at once where somebody wants to
+know). Only one thread at a time is here. What fails here is counted by the hub, call by call.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter, time
+from typing import TYPE_CHECKING, Any
+
+from lz_otel._extract import limits
+from lz_otel._guard import guard
+from lz_otel._measure import rules
+from lz_otel.catalogue import INTERNAL_OVERHEAD, MALFORMED, OPERATIONS
+from lz_otel.model import Ending, Exchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lz_otel._capture.calls import Call
+    from lz_otel._capture.observer import Observer
+    from lz_otel._measure.labels import Labels
+    from lz_otel._measure.store import Store
+    from lz_otel.model import Request
+
+__all__ = ["Conclusions"]
+
+_MAX_STARTED = 10_000
+_NO_NAMES: tuple[str, ...] = ()
+_NO_RESULTS: tuple[Any, ...] = ()
+# Mechanisms whose hit makes the same usage cheaper than the table says (articles 000 and 004, A)
+_CHEAPER = ("symbolic", "scheduling")
+
+
+class Conclusions:
+    """Extract, judge and measure, for calls that have ended.
+
+    Args:
+        store: where numbers go.
+        labels: caps on open attributes.
+        judges: the mechanisms (`_judge.judges.Judges`), or ``None`` for none.
+        prices: `_judge.cost.Prices`, or ``None``.
+        spans: `_measure.spans.Spans`, or ``None`` when nobody traces.
+        legacy: record the older conventions too.
+    """
+
+    def __init__(
+        self, store: Store, labels: Labels, *, judges: Any, prices: Any, spans: Any, legacy: bool
+    ) -> None:
+        self.store = store
+        self.labels = labels
+        self.judges = judges
+        self.prices = prices
+        self.spans = spans
+        self.legacy = legacy
+        self.call_listeners: list[Callable[[Any, Exchange | None], None]] = []
+        self._limits: dict[tuple[str, ...], tuple[Mapping[str, str], float]] = {}
+        self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # common values: mechanisms at 0
+
+    def attempt(self, observer: Observer, rows: list[Any]) -> None:
+        call = observer.call
+        started = perf_counter() if call.overhead is not None else 0.0
+        observer.conclude()
+        if not observer.facts.llm_call:
+            if self.judges is not None:
+                self.judges.counted(self._exchange(call, observer, observer.ending, observer.error_type))
+            return
+        common = self.name(call, observer)
+        rows += rules.attempt(common, observer.attempt_status, self._retry_reason(call, observer))
+        call.last_status = observer.attempt_status
+        if call.overhead is not None:
+            call.overhead += perf_counter() - started
+
+    def _retry_reason(self, call: Call, observer: Observer) -> str | None:
+        """Why this attempt is a retry; ``None`` when it is none (first, redirect, another helper's request)."""
+        text = observer.request.headers.get("x-stainless-retry-count")
+        count = int(text) if text is not None and text.isdecimal() and len(text) < 6 else None
+        previous = call.last_status
+        if count is None:
+            return None if previous is None or previous == "3xx" else previous
+        seen = call.seen_counts
+        again = count in seen
+        seen.append(count)
+        if count == 0 or again:
+            return None
+        return previous or "unknown"
+
+    def call(self, call: Call, rows: list[Any]) -> None:
+        observer = call.last
+        if observer is None or observer.reader is None or not observer.facts.llm_call or call.common is None:
+            return  # no LLM call after all
+        started = perf_counter() if call.overhead is not None else 0.0
+        ended = self._conclude(call, observer)
+        rows += rules.call(ended, self.legacy)
+        if call.overhead is not None:
+            rows.append((INTERNAL_OVERHEAD, (), call.overhead + perf_counter() - started))
+
+    def _conclude(self, call: Call, observer: Observer) -> rules.Ended:
+        """Judge and price a call, and tell those who listen."""
+        common = call.common
+        assert common is not None
+        facts = observer.facts
+        ending, error_type, ended_at = observer.ending, observer.error_type, observer.ended_at
+        if call.cancelled_at is not None and ending != Ending.CANCELLED:
+            ending, error_type, ended_at = Ending.CANCELLED, "", call.cancelled_at
+        exchange: Exchange | None = None
+        results: Any = _NO_RESULTS
+        if self.judges is not None:
+            exchange = self._exchange(call, observer, ending, error_type)
+            results = self.judges.judge(exchange)
+            self._start_at_zero(common)
+        labels = self.labels
+        ended = rules.Ended(
+            facts,
+            common,
+            started_at=call.started_at,
+            ended_at=ended_at,
+            first_byte_at=observer.first_byte_at,
+            ending=ending,
+            error_type=labels.error_type(error_type),
+            status=observer.status,
+            response_model=labels.response_model(facts.response_model or ""),
+            compressed=observer.encoding_failed,
+            results=results,
+        )
+        if self.prices is not None:
+            self._price(ended, observer.request)
+        if not ended.cached and not limits.MARKERS.isdisjoint(observer.headers):
+            self._limits[common[:3]] = (observer.headers, time())
+        if call.operation is not None:
+            call.operation.call_ended(ended)
+        if self.spans is not None:
+            self.spans.call_ended(call, observer, ended)
+        for listener in self.call_listeners:
+            listener(ended, exchange)
+        return ended
+
+    def name(self, call: Call, observer: Observer) -> tuple[str, ...]:
+        """The common attributes of a call, from its first attempt."""
+        if call.common is None:
+            facts, operation = observer.facts, call.operation
+            call.common = self.labels.common(
+                facts.operation if facts.operation in OPERATIONS else "other",
+                facts.provider,
+                facts.request_model or "",
+                "" if operation is None else operation.name,
+                "" if operation is None else operation.group,
+            )
+            if facts.llm_call:
+                self._start_at_zero(call.common)
+        return call.common
+
+    def _start_at_zero(self, common: tuple[str, ...]) -> None:
+        """Counters of closed lists start at 0 with the first call, and with the mechanism they belong to."""
+        awake = _NO_NAMES if self.judges is None else self.judges.awake
+        done = self._started.get(common)
+        if done is awake:
+            return
+        if len(self._started) < _MAX_STARTED or done is not None:
+            self._started[common] = awake
+        for metric, sets in rules.zeros(common, [n for n in awake if n not in (done or ())], first=done is None):
+            self.store.touch(metric, sets)
+
+    def read_limits(self) -> None:
+        """Read the last rate-limit headers of each model: only when somebody asks for the numbers."""
+        while self._limits:
+            try:
+                common, (headers, when) = self._limits.popitem()
+            except KeyError:
+                return
+            unreadable: list[str] = []
+            self.store.add(rules.limits(common, limits.read(headers, when, unreadable)))
+            self.store.add([(MALFORMED, (*common, "", "", signal), 1.0) for signal in unreadable])
+
+    def _price(self, ended: rules.Ended, request: Request) -> None:
+        """The cost of a call; what a fast path saved is taken off the table's price."""
+        try:
+            if ended.cached or not ended.facts.llm_call:
+                return
+            cost = self.prices.price(ended.facts, time(), request)
+            if cost is None:
+                return
+            for result in ended.results:
+                verdict = result.verdict
+                if verdict is not None and verdict.mechanism in _CHEAPER and result.saved_usd:
+                    cost = cost._replace(usd=max(0.0, cost.usd - result.saved_usd))
+            ended.cost = cost
+        except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
+            guard.fault("judge", fault)
+
+    def _exchange(self, call: Call, observer: Observer, ending: str, error_type: str) -> Exchange:
+        operation = call.operation
+        return Exchange(
+            observer.request,
+            observer.facts,
+            status=observer.status,
+            response_headers=observer.headers,
+            ending=ending,
+            error_type=error_type,
+            started_at=call.started_at,
+            first_byte_at=observer.first_byte_at,
+            last_byte_at=observer.ended_at,
+            route="" if operation is None else operation.name,
+            group="" if operation is None else operation.group,
+            session=None if operation is None else operation.session,
+        )
+
+    def after_fork_in_child(self) -> None:
+        """Forget what belongs to the parent."""
+        self._limits.clear()
+        self._started.clear()
