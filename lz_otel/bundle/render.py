@@ -70,7 +70,7 @@ def files(config: Config, form: str = "prometheus", *, with_dashboards: bool = T
     if with_dashboards:
         from lz_otel.bundle.dashboards import dashboards  # needs the extra "bundle", the rules do not
 
-        boards = dashboards()
+        boards = dashboards(config)
     recorded, alerting = recording_groups(config), alert_groups(config)
     pages = {f"alerts/runbooks/{name}": text for name, text in runbooks.runbooks(config).items()}
     pages["alerts/README.md"] = runbooks.overview(config)
