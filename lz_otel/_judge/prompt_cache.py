@@ -1,0 +1,256 @@
+"""Mechanism ``prompt_cache``: part of the input was read from the provider's prompt cache (D).
+
+Anthropic: tokens read -> hit; else tokens written -> miss; else, when the request has a
+``cache_control``, miss. OpenAI and others with an automatic cache: cached tokens -> hit; at least
+1024 input tokens and none cached -> miss. Without a statement of the provider there is no verdict.
+
+Why a miss: the vendor's own diagnosis where it gives one; else by following the cache from outside
+(`prompt_explicit`, `prompt_automatic`), by digests only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel import catalogue as c
+from lz_otel._judge.base import Mechanism, is_claude, ok
+from lz_otel._judge.prompt_automatic import MINIMUM, AutomaticCache, flatten
+from lz_otel._judge.prompt_digest import Digester, Prompt, Top, decode, of_fields
+from lz_otel._judge.prompt_explicit import ExplicitCache, Lineage, Seen, minimum_tokens
+from lz_otel._judge.result import Result
+from lz_otel._memory import ForkSafeLock
+from lz_otel.model import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lz_otel.model import Exchange, Facts
+
+__all__ = ["DIAGNOSES", "NAME", "PromptCache"]
+
+NAME = "prompt_cache"
+MAX_BODY = 32 << 20
+"""Longest request body that is digested, bytes (the vendor's own limit)."""
+
+# The vendors' diagnoses (D) -> our closed list. Those that say that there is none
+# (``unavailable``, ``previous_message_not_found``, ``comparison_response_not_found``) are not here.
+DIAGNOSES = {
+    # Anthropic, diagnostics.cache_miss_reason.type
+    "model_changed": "model_changed",
+    "tools_changed": "tools_changed",
+    "system_changed": "system_changed",
+    "messages_changed": "history_changed",
+    # OpenAI, prompt_cache_diagnostics.cache_miss.reason
+    "input_changed": "history_changed",
+    "context_compacted": "history_changed",
+    "prompt_cache_key_changed": "unknown",
+    "text_format_changed": "unknown",
+    "reasoning_effort_changed": "unknown",
+    "verbosity_changed": "unknown",
+    "service_tier_changed": "unknown",
+}
+_NO_DIAGNOSIS = frozenset({"unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit"})
+# Providers whose automatic cache is OpenAI's.
+_OPENAI = frozenset({"openai", "azure.ai.openai"})
+# Their JSON leaves out a count that is 0, so absent means none (D, protobuf JSON).
+_ABSENT_IS_ZERO = frozenset({"gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai"})
+_NO_CACHE = ("gemini-1", "gemini-2.0")  # models older than the automatic cache
+# Keys that change every hour or with every request tell nothing about the workspace.
+_PASSING_KEYS = ("Bearer ey", "Bearer ya29.", "AWS4-HMAC")
+_KEY_HEADERS = ("x-api-key", "api-key", "authorization")
+
+
+class PromptCache(Mechanism):
+    """See the module. Nothing is asked of the user, so the mechanism has no marker of its own.
+
+    What it cannot know: what other processes write, read or keep alive; entries that the provider
+    drops early; Anthropic's rules that depend on the model (thinking, effort). Then the reason is
+    ``unknown``.
+
+    Args:
+        args, kwargs: as `Mechanism`.
+        max_scopes: most routes whose last 64 requests are remembered.
+        max_entries: most prefixes remembered. With the defaults all of its memory stays below 16 MB
+            when full, of digests and times only.
+        clock: makes the provider's seconds of a time of ours (tests of a provider whose time is sped up).
+    """
+
+    NAME = NAME
+
+    def __init__(
+        self,
+        *args: Any,
+        max_scopes: int = 256,
+        max_entries: int = 16_384,
+        clock: Callable[[float], float] = float,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.clock = clock
+        self._digester = Digester()
+        self._explicit = ExplicitCache(max_entries, max_scopes)
+        self._automatic = AutomaticCache(max_entries // 2, max_scopes)
+        self._others = Lineage(max_scopes)
+        self._others_lock = ForkSafeLock()
+
+    def judge(self, exchange: Exchange) -> Result | None:
+        """See the module. ``saved_usd`` is negative where writing cost more than reading saved."""
+        facts = exchange.facts
+        if not facts.llm_call or not facts.inference or not ok(exchange):
+            return None
+        read = facts.cache_read_tokens or 0
+        written = facts.cache_write_tokens
+        if written is None:
+            written = (facts.cache_write_5m_tokens or 0) + (facts.cache_write_1h_tokens or 0)
+        explicit = facts.provider == "aws.bedrock" or is_claude(facts)
+        marked = explicit and _marked(exchange)
+        if not read and not written and not _missed(facts, explicit=explicit, marked=marked):
+            return None
+        if self._replayed(exchange):
+            return None
+        reason = self._reason(exchange, read, written, explicit=explicit, marked=marked)
+        rows: list[tuple[Any, tuple[str, ...], float]] = []
+        if explicit and written:
+            # No split by lifetime: 5 minutes, the default.
+            hour = min(facts.cache_write_1h_tokens or 0, written)
+            for ttl, tokens in (("5m", written - hour), ("1h", hour)):
+                if tokens:
+                    rows.append((c.PROMPT_CACHE_WRITE_TOKENS, (ttl,), float(tokens)))
+        if not read:
+            rows.append((c.PROMPT_CACHE_MISSES, (reason or "unknown",), 1.0))
+        verdict = Verdict(NAME, "hit") if read else Verdict(NAME, "miss", reason or "unknown")
+        return Result(verdict, tuple(rows), self._saved(exchange))
+
+    def _saved(self, exchange: Exchange) -> float | None:
+        if self.prices is None:
+            return None
+        cost = self.prices.price(exchange.facts, self.now(), exchange.request)
+        if cost is None or cost.full_usd is None:
+            return None
+        return cost.prompt_cache_saved_usd - cost.prompt_cache_overspent_usd
+
+    # --- why ------------------------------------------------------------------------------
+
+    def _reason(self, exchange: Exchange, read: int, written: int, *, explicit: bool, marked: bool) -> str | None:
+        """The reason of a miss; a hit is followed too, and has none."""
+        facts = exchange.facts
+        ours: str | None = None
+        if explicit:
+            ours = self._explicit_reason(exchange, read, written) if marked else None
+        elif self.miss_reasons and (facts.input_tokens or 0) >= MINIMUM:
+            ours = self._automatic_reason(exchange, read, written)
+        said = facts.cache_diagnosis
+        if said is not None and said not in _NO_DIAGNOSIS:
+            return DIAGNOSES.get(said, "unknown")
+        return ours
+
+    def _explicit_reason(self, exchange: Exchange, read: int, written: int) -> str | None:
+        facts = exchange.facts
+        minimum = minimum_tokens(_bare(facts.request_model or ""), facts.provider)
+        nothing = not read and not written
+        if not self.miss_reasons:
+            return "below_minimum" if nothing and (facts.input_tokens or 0) < minimum[0] else None
+        top = self._top(exchange)
+        prompt = None if top is None else self._digester.prompt(top)
+        if prompt is None or not prompt.marks:
+            return None
+        seen = self._seen(exchange, read, written, minimum)
+        if nothing:
+            self._explicit.passed(seen, prompt)
+            return _below_minimum(facts, prompt, *minimum)
+        return self._explicit.follow(seen, prompt)
+
+    def _automatic_reason(self, exchange: Exchange, read: int, written: int) -> str | None:
+        facts = exchange.facts
+        tokens = facts.input_tokens or 0
+        seen = self._seen(exchange, read, written, (MINIMUM, MINIMUM))
+        if facts.provider not in _OPENAI:
+            # Lifetimes and steps of other vendors are not documented: only a first use is sure.
+            key = hash((seen.scope, seen.route))
+            kind = (seen.model, 0, 0, 0)
+            with self._others_lock:
+                reason = self._others.reason(key, seen.start, kind, ())
+                self._others.add(key, seen.first, kind, 0)
+            return reason if reason == "first_use" else None
+        top = self._top(exchange)
+        flat = None if top is None else flatten(top)
+        return None if flat is None else self._automatic.follow(seen, flat, tokens)
+
+    def _top(self, exchange: Exchange) -> Top | None:
+        request = exchange.request
+        body = request.body
+        if not body or len(body) > MAX_BODY:
+            return None
+        decoded = of_fields(exchange.facts.request_fields) if request.path.endswith("/v1/messages") else None
+        return decoded or decode(body)
+
+    def _seen(self, exchange: Exchange, read: int, written: int, minimum: tuple[int, int]) -> Seen:
+        facts = exchange.facts
+        first = exchange.first_byte_at
+        start = self.clock(exchange.started_at)
+        return Seen(
+            hash((facts.provider, exchange.request.host, _workspace(exchange))),
+            hash(facts.request_model),
+            hash(exchange.route),
+            start,
+            max(start, self.clock(exchange.last_byte_at if first is None else first)),
+            read,
+            written,
+            minimum,
+        )
+
+
+def _marked(exchange: Exchange) -> bool:
+    """Whether the request has a breakpoint, or asks for automatic ones."""
+    body = exchange.request.body
+    return body is not None and (b'"cache_control"' in body or b'"cachePoint"' in body)
+
+
+def _missed(facts: Facts, *, explicit: bool, marked: bool) -> bool:
+    """Whether a call that read and wrote nothing could have: its verdict is a miss."""
+    total = facts.input_tokens
+    if total is None:
+        return False
+    if explicit:
+        return marked
+    if total < MINIMUM:
+        return False
+    if facts.cache_read_tokens is None:
+        model = (facts.request_model or "").rsplit("/", 1)[-1]
+        return facts.provider in _ABSENT_IS_ZERO and facts.usage_seen and not model.startswith(_NO_CACHE)
+    return True
+
+
+def _below_minimum(facts: Facts, prompt: Prompt, least: int, most: int) -> str | None:
+    """Nothing read, nothing written: too short a prefix, if it can be one at all (D: no error, both 0)."""
+    total = facts.input_tokens
+    if total is None:
+        return None
+    if total < least:
+        return "below_minimum"
+    if facts.cache_read_tokens is None:
+        return None  # not stated, perhaps no cache at all
+    share = prompt.bytes_up_to[prompt.marks[-1].position] / (prompt.bytes_up_to[-1] or 1)
+    return "below_minimum" if total < most or (share < 1.0 and total * share / 2 < most) else None
+
+
+def _bare(model: str) -> str:
+    """The model id without the prefixes of gateways and regions."""
+    name = model.rsplit("/", 1)[-1]
+    at = name.find("claude")
+    return name[at:] if at > 0 else name
+
+
+def _workspace(exchange: Exchange) -> str:
+    """Whose cache it is: the workspace that the answer names, else the key (digested, never kept)."""
+    named = exchange.response_headers.get("anthropic-workspace-id")
+    if named:
+        return named
+    if exchange.facts.provider in ("aws.bedrock", "gcp.vertex_ai"):
+        return ""  # the organisation's cache (D)
+    headers = exchange.request.headers
+    for name in _KEY_HEADERS:
+        key = headers.get(name)
+        if key:
+            return "" if key.startswith(_PASSING_KEYS) else key
+    return ""

@@ -1,0 +1,283 @@
+"""Digests of a request's blocks, in the order in which a prompt is rendered (D).
+
+``tools`` -> ``system`` -> ``messages``; one *position* per tool, system block and content block.
+The digest of a position covers everything before it, so two requests share a prefix exactly when
+they share the digest of its last position. ``cache_control`` is no content: a breakpoint that moves
+changes nothing. No text is kept: pieces of a body are digested and dropped.
+
+A message that was seen before (nearly all of a conversation are) costs one hash of its bytes: what
+was found in it is remembered by that hash.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from lz_otel._memory import BoundedMap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["FIVE_MINUTES", "ONE_HOUR", "Digester", "Mark", "Prompt", "Top", "decode", "of_fields"]
+
+FIVE_MINUTES, ONE_HOUR = 300.0, 3600.0
+MAX_POSITIONS = 4000
+"""Most positions that are digested; a request with more is not explained."""
+
+_NOTHING = Raw(b"")
+_CONTROL = b'(?:\\{[^{}]*\\}|null)'
+_STRIP = re.compile(
+    rb'\s*,\s*"cache_control"\s*:\s*' + _CONTROL + rb'|"cache_control"\s*:\s*' + _CONTROL + rb'\s*,?\s*'
+)  # fmt: skip
+
+
+class Top(msgspec.Struct, gc=False):
+    """Top level of a request body; everything that may be long is a slice."""
+
+    system: Raw = _NOTHING
+    tools: Raw = _NOTHING
+    messages: list[Raw] | None = None
+    cache_control: Raw = _NOTHING
+    tool_choice: Raw = _NOTHING
+    thinking: Raw = _NOTHING
+    output_config: Raw = _NOTHING
+    speed: Raw = _NOTHING
+    # Bedrock Converse
+    toolConfig: Raw = _NOTHING  # noqa: N815 - the wire's name
+    # OpenAI
+    instructions: Raw = _NOTHING
+    input: Raw = _NOTHING
+    previous_response_id: Raw = _NOTHING
+    conversation: Raw = _NOTHING
+    prompt_cache_key: Raw = _NOTHING
+    prompt_cache_options: Any = None
+    prompt_cache_retention: Any = None
+
+
+class _Message(msgspec.Struct, gc=False):
+    role: Raw = _NOTHING
+    content: Raw = _NOTHING
+
+
+class _Part(msgspec.Struct, gc=False):
+    type: Raw = _NOTHING
+    text: Raw = _NOTHING
+    citations: Raw = _NOTHING
+    cache_control: Raw = _NOTHING
+    cachePoint: Raw = _NOTHING  # noqa: N815 - the wire's name
+
+
+class _ToolConfig(msgspec.Struct, gc=False):
+    tools: list[Raw] = []
+
+
+_SHARED = ("system", "tools", "tool_choice", "thinking", "output_config")
+_TOP = msgspec.json.Decoder(Top)
+_MESSAGE = msgspec.json.Decoder(_Message)
+_PART = msgspec.json.Decoder(_Part)
+_LIST = msgspec.json.Decoder(list[Raw])
+_TOOL_CONFIG = msgspec.json.Decoder(_ToolConfig)
+_UNCACHEABLE = (b'"thinking"', b'"redacted_thinking"')
+
+
+class _Found(NamedTuple):
+    """What one piece of a body (a message, the system prompt, the tools) holds.
+
+    Attributes:
+        blocks: digest of each block.
+        sizes: bytes of each block.
+        marks: ``(index, ttl in seconds)`` of each breakpoint.
+        last: index of the last block behind which a breakpoint may stand, or -1.
+    """
+
+    blocks: tuple[int, ...]
+    sizes: tuple[int, ...]
+    marks: tuple[tuple[int, float], ...]
+    last: int
+
+
+_EMPTY = _Found((), (), (), -1)
+
+
+class Mark(NamedTuple):
+    """A breakpoint: position in the prompt and lifetime in seconds."""
+
+    position: int
+    ttl: float
+
+
+class Prompt(NamedTuple):
+    """A request as a prompt cache sees it.
+
+    Attributes:
+        chain: digest of the prefix that ends at each position.
+        bytes_up_to: bytes of that prefix.
+        marks: breakpoints by position.
+        tools, system: digests of these sections by themselves.
+        settings: digest of what else the prefix of the system section depends on (``speed``).
+    """
+
+    chain: list[int]
+    bytes_up_to: list[int]
+    marks: list[Mark]
+    tools: int
+    system: int
+    settings: int
+
+
+def of_fields(fields: Any) -> Top | None:
+    """What the extract stage has decoded already, where its struct holds the same slices (saves a pass)."""
+    if type(getattr(fields, "tools", None)) is not Raw or type(getattr(fields, "system", None)) is not Raw:
+        return None
+    known = {name: value for name in _SHARED if type(value := getattr(fields, name, None)) is Raw}
+    control = getattr(fields, "cache_control", None)
+    speed = getattr(fields, "speed", None)
+    return Top(
+        messages=fields.messages,
+        cache_control=_NOTHING if control is None else Raw(msgspec.json.encode(control)),
+        speed=_NOTHING if speed is None else Raw(msgspec.json.encode(speed)),
+        **known,
+    )
+
+
+def decode(body: bytes) -> Top | None:
+    """The top level of a request body; ``None`` when it is not one that can be read."""
+    try:
+        return _TOP.decode(body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+class Digester:
+    """Turns request bodies into `Prompt`.
+
+    Args:
+        max_entries: most pieces remembered by their hash (about 0.4 KB each).
+    """
+
+    def __init__(self, max_entries: int = 2048) -> None:
+        self._known: BoundedMap[int, _Found] = BoundedMap(max_entries)
+
+    def prompt(self, top: Top) -> Prompt | None:
+        """The request's positions; ``None`` when it has none, too many, or a shape of its own."""
+        try:
+            return self._prompt(top)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+
+    def _prompt(self, top: Top) -> Prompt | None:
+        tools = self._piece(top.tools, _tools) if bytes(top.tools) else self._piece(top.toolConfig, _tools)
+        system = self._piece(top.system, _system)
+        messages = [self._piece(message, _message) for message in top.messages or ()]
+        if not tools.blocks and not system.blocks and not messages:
+            return None
+        settings = hash(bytes(top.speed))
+        chain: list[int] = []
+        sizes: list[int] = []
+        marks: list[Mark] = []
+        digest, total, last = 0, 0, -1
+        salts = (0, settings, hash((bytes(top.tool_choice), bytes(top.thinking), bytes(top.output_config))))
+        for section, pieces in enumerate(((tools,), (system,), messages)):
+            digest = hash((digest, section, salts[section]))
+            for blocks, lengths, breaks, after in pieces:
+                start = len(chain)
+                for block, size in zip(blocks, lengths, strict=True):
+                    digest = hash((digest, block))
+                    total += size
+                    chain.append(digest)
+                    sizes.append(total)
+                if breaks:
+                    marks += [Mark(start + index, ttl) for index, ttl in breaks]
+                if after >= 0:
+                    last = start + after
+        if len(chain) > MAX_POSITIONS:
+            return None
+        automatic = _lifetime(top.cache_control)
+        if automatic and last >= 0 and all(mark.position != last for mark in marks):
+            marks.append(Mark(last, automatic))
+            marks.sort()
+        return Prompt(chain, sizes, marks, hash(tools.blocks), hash(system.blocks), settings)
+
+    def _piece(self, raw: Raw, parse: Any) -> _Found:
+        data = bytes(raw)
+        if not data:
+            return _EMPTY
+        key = hash(data)
+        found = self._known.peek(key)
+        if found is None:
+            found = parse(data)
+            self._known.put(key, found)
+        return found
+
+
+def _lifetime(control: Raw) -> float:
+    """Seconds of a ``cache_control`` (or ``cachePoint``); 0 without one."""
+    data = bytes(control)
+    if not data or data == b"null":
+        return 0.0
+    return ONE_HOUR if b'"1h"' in data else FIVE_MINUTES
+
+
+def _tools(data: bytes) -> _Found:
+    if data[:1] == b"{":
+        return _parts(_TOOL_CONFIG.decode(data).tools, 0)
+    if data[:1] != b"[":
+        return _EMPTY
+    return _parts(_LIST.decode(data), 0, texts=False)
+
+
+def _system(data: bytes) -> _Found:
+    if data[:1] == b"[":
+        return _parts(_LIST.decode(data), 0)
+    return _Found((hash((0, data)),), (len(data),), (), 0 if len(data) > 2 else -1) if data[:1] == b'"' else _EMPTY
+
+
+def _message(data: bytes) -> _Found:
+    message = _MESSAGE.decode(data)
+    role = hash(bytes(message.role))
+    content = bytes(message.content)
+    if content[:1] == b"[":
+        return _parts(_LIST.decode(content), role)
+    return _Found((hash((role, content)),), (len(content),), (), 0 if len(content) > 2 else -1)
+
+
+def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
+    """A list of blocks. A text block has the digest of its text: a plain string is the same content."""
+    blocks: list[int] = []
+    sizes: list[int] = []
+    marks: list[tuple[int, float]] = []
+    last = -1
+    for raw in parts:
+        data = bytes(raw)
+        if data[:1] != b"{":
+            blocks.append(hash((role, data)))
+            sizes.append(len(data))
+            continue
+        part = _PART.decode(raw)
+        if bytes(part.cachePoint):
+            if blocks:
+                marks.append((len(blocks) - 1, _lifetime(part.cachePoint)))
+            continue
+        kind, text = bytes(part.type), bytes(part.text)
+        cacheable = kind not in _UNCACHEABLE
+        if texts and kind == b'"text"' and text[:1] == b'"':
+            cacheable = len(text) > 2
+            citations = bytes(part.citations)
+            content: Any = (role, text) if citations in (b"", b"null") else (role, text, citations)
+            size = len(text)
+        else:
+            if b'"cache_control"' in data:
+                data = _STRIP.sub(b"", data)
+            content, size = (role, data), len(data)
+        ttl = _lifetime(part.cache_control)
+        if ttl and cacheable:
+            marks.append((len(blocks), ttl))
+        if cacheable:
+            last = len(blocks)
+        blocks.append(hash(content))
+        sizes.append(size)
+    return _Found(tuple(blocks), tuple(sizes), tuple(marks), last)
