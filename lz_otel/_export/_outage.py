@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from lz_otel._export._common import logger
 
-__all__ = ["Outage", "after_fork_in_child", "endpoint", "loud_thread", "quiet_thread", "session", "take_reason"]
+__all__ = ["Outage", "after_fork_in_child", "endpoint", "loud_thread", "quiet_thread", "remember", "session", "take_reason"]
 
 _NAMES = (
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
@@ -87,13 +87,18 @@ def session() -> Any:
             try:
                 response = super().send(request, **kwargs)
             except Exception as error:
-                _remember(_cause(error))
+                remember(error)
                 raise
             if response.status_code >= 400:
                 _remember(f"HTTP {response.status_code}")
             return response
 
     return Session()
+
+
+def remember(error: BaseException) -> None:
+    """Keep an exception's name as the current thread's reason."""
+    _remember(_cause(error))
 
 
 def _remember(reason: str) -> None:

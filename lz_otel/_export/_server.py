@@ -39,9 +39,11 @@ class _Server(ThreadingMixIn, TCPServer):
         expose: Callable[[str, list[str]], tuple[bytes, str]],
     ) -> None:
         infos = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        self.address_family = infos[0][0]
+        # "localhost" is often both; IPv4 first, so that 127.0.0.1 works as well.
+        info = min(infos, key=lambda one: one[0] != socket.AF_INET)
+        self.address_family = info[0]
         self.expose = expose
-        super().__init__(infos[0][4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
+        super().__init__(info[4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is nobody's fault; the handler notes ours itself."""

@@ -37,7 +37,7 @@ from lz_otel._guard import guard
 from lz_otel.catalogue import BUILD_INFO, COUNTER, GAUGE, HISTOGRAM, UP_DOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lz_otel._measure.store import Store
     from lz_otel.catalogue import Metric
@@ -263,12 +263,27 @@ class MultiprocessExporter:
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
         """Body and content type of an answer: the series of all processes, the host's own included."""
         path = directory()
-        registry: Any = CollectorRegistry(support_collectors_without_names=True)
+        registry: Any = CollectorRegistry()
         if path:
             _remove_dead(Path(path))
             MultiProcessCollector(registry, path)  # type: ignore[no-untyped-call]  # a class without hints
         encoder, content_type = choose_encoder(accept)
-        return encoder(registry.restricted_registry(names) if names else registry), content_type
+        return encoder(_Restricted(registry, names) if names else registry), content_type
+
+
+class _Restricted(CollectorRegistry):
+    """Another registry, restricted to samples of some names (its collectors do not say their names)."""
+
+    def __init__(self, whole: CollectorRegistry, names: Iterable[str]) -> None:
+        super().__init__()
+        self._whole = whole
+        self._names = frozenset(names)
+
+    def collect(self) -> Iterator[Any]:
+        for family in self._whole.collect():
+            family.samples = [sample for sample in family.samples if sample.name in self._names]
+            if family.samples:
+                yield family
 
 
 def _measured(value: Any) -> Any:

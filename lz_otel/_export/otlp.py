@@ -200,13 +200,15 @@ class PushExporter:
             _outage.take_reason()
             self._pushing = None if last else exporter
             with suppress_instrumentation():
-                result = exporter.export(data, timeout_millis=limit * 1000)
+                ok = exporter.export(data, timeout_millis=limit * 1000) is MetricExportResult.SUCCESS
+        except OSError as error:  # older exporters let errors of the connection through
+            _outage.remember(error)
+            ok = False
         except Exception as error:  # noqa: BLE001 - the next push may do better
             guard.fault("export", error)
             return
         finally:
             self._pushing = None
-        ok = result is MetricExportResult.SUCCESS
         if not ok and stop.is_set() and not last:
             return  # cut short by the end; the last push says how it is
         outage.note(ok, _outage.endpoint(exporter), self._interval, last)

@@ -261,11 +261,13 @@ store.add([ATTEMPT])
 text = urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics").read().decode()
 show("shop_orders_total", text)
 show("lz_attempts", text)
+text = urllib.request.urlopen(f"http://127.0.0.1:{exporter.port}/metrics?name[]=shop_orders_total").read().decode()
+print([line for line in text.splitlines() if "#" not in line])
 exporter.stop()
 store.add([ATTEMPT])
 show("lz_attempts")
 """
-    assert f"shop_orders_total 2.0\n{ATTEMPTS} 1.0\n{ATTEMPTS} 1.0\n" == run(body, tmp_path)
+    assert f"shop_orders_total 2.0\n{ATTEMPTS} 1.0\n['shop_orders_total 2.0']\n{ATTEMPTS} 1.0\n" == run(body, tmp_path)
 
 
 def test_a_vanished_directory_reaches_nobody(tmp_path: Path) -> None:

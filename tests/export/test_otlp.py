@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import subprocess
 import sys
 import threading
@@ -204,12 +205,13 @@ def test_no_secret_in_the_warning(caplog: pytest.LogCaptureFixture, monkeypatch:
     assert "canary" not in caplog.text
 
 
-def test_the_hosts_own_exporter_may_complain(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_hosts_own_exporter_may_complain(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     """Only our thread is kept out of the exporters' log; what the host's own exporter says is heard."""
     exporter = OtlpExporter(store(), 3600, exporter=Memory().make)
     exporter.start()
     until(lambda: _outage._threads, "not begun")
-    theirs = OTLPMetricExporter(endpoint="http://127.0.0.1:1/v1/metrics", timeout=0.01)
+    receiver.status = 404
+    theirs = OTLPMetricExporter(endpoint=receiver.endpoint)
     theirs.export(MetricsData([]))
     exporter.stop()
     assert {"opentelemetry.exporter.otlp.proto.http.metric_exporter"} == {r.name for r in caplog.records}
@@ -275,6 +277,28 @@ def test_a_bad_certificate_is_one_warning(
     assert 1 == len(caplog.records)
 
 
+def test_tls_and_names_that_fail_are_told_alike(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A receiver without TLS, and a name that does not resolve, are one warning each with the system's own words."""
+    texts = []
+    for endpoint in (receiver.endpoint.replace("http:", "https:"), "http://collector.example:4318"):
+        monkeypatch.setenv(VARIABLE, endpoint)
+        exporter = OtlpExporter(store(), 0.02, 1)
+        caplog.clear()
+        with monkeypatch.context() as names:
+            if "example" in endpoint:
+                unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+                names.setattr(socket, "getaddrinfo", lambda *_, error=unknown, **__: (_ for _ in ()).throw(error))
+            exporter.start()
+            until(lambda: caplog.records, "no warning")
+            exporter.stop(20)
+        [record] = caplog.records
+        texts.append(record.getMessage())
+    assert "SSL" in texts[0]
+    assert "Name or service not known" in texts[1]
+
+
 def test_one_push_may_not_take_longer_than_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time for a push is the least of the setting, the exporter's own setting and the interval."""
     limits = {}
@@ -282,7 +306,7 @@ def test_one_push_may_not_take_longer_than_told(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", own)
         for interval, timeout in ((60, 30), (60, 5), (0.5, 30)):
             made: Any = OtlpExporter(store(), interval, timeout).make_exporter(min(timeout, max(interval, 2.0)))
-            limits[own, interval, timeout] = made._client._timeout
+            limits[own, interval, timeout] = getattr(made, "_client", made)._timeout
     assert {10.0, 5.0, 2.0} == {v for (own, *_), v in limits.items() if own != "7"}
     assert [7.0, 5.0, 2.0] == [v for (own, *_), v in limits.items() if own == "7"]
 
@@ -300,10 +324,11 @@ def test_start_and_stop_may_be_repeated() -> None:
     memory = Memory()
     exporter = PushExporter(store(), 3600, 5, "", memory.make)
     exporter.stop()
+    before = set(threading.enumerate())
     for _ in range(2):
         exporter.start()
         exporter.start()
-        assert 1 == [t.name for t in threading.enumerate()].count("lz-otel-push")
+        assert ["lz-otel-push"] == [t.name for t in set(threading.enumerate()) - before]
         exporter.stop()
         exporter.stop()
     assert 2 == len(memory.given)

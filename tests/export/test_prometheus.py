@@ -214,6 +214,20 @@ def test_start_again_after_stop() -> None:
         exporter.stop()
 
 
+def test_localhost_is_127_0_0_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a name has addresses of both kinds, the port is opened on the IPv4 one."""
+    both = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    exporter = PrometheusExporter(filled(), "localhost", 0, registry())
+    exporter.start()
+    monkeypatch.undo()
+    assert b"lz_cost_usd_total" in fetch(exporter)[0]
+    exporter.stop()
+
+
 def test_a_clash_of_names_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     """A registry that already has one of our names is left alone; our port shows our series."""
     own = registry()
