@@ -9,6 +9,7 @@ agree with the client's own count, is counted as evidence and never makes a hit.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["NAME", "Symbolic"]
 
 NAME = "symbolic"
+_LOG = logging.getLogger("lz_otel")
 INPUT_TOLERANCE = 3  # tokens (A)
 MAX_FINGERPRINTS = 10_000
 
@@ -42,6 +44,7 @@ class Symbolic(Mechanism):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._hits: BoundedSet[int] = BoundedSet(MAX_FINGERPRINTS)
+        self._logged = False
         self._layer = self.signals.name(NAME, "layer")
         self._engine = self.signals.name(NAME, "engine_ms")
 
@@ -68,7 +71,10 @@ class Symbolic(Mechanism):
         if not facts.usage_seen or facts.output_tokens is None:
             return out
         if facts.output_tokens > 0:
-            return [*out, "contradiction"] if hit else out
+            if hit:
+                out.append("contradiction")
+                self._log_once()
+            return out
         if not facts.has_content:  # a cache pre-warm (max_tokens 0) answers without any
             return out
         top = fields(exchange.facts)
@@ -83,6 +89,15 @@ class Symbolic(Mechanism):
         ):
             out.append("input_match")
         return out
+
+    def _log_once(self) -> None:
+        if not self._logged:
+            self._logged = True
+            _LOG.warning(
+                "lz_otel: a response with %s: zero bills output tokens, which contradicts article 000; "
+                "counted in lz.symbolic.evidence (logged once)",
+                self._layer,
+            )
 
     def _cold(self, exchange: Exchange) -> bool:
         request = exchange.request

@@ -63,6 +63,15 @@ def test_hit_with_output_is_a_contradiction() -> None:
     assert (said(result), rows(result)) == (("hit", None), {(E, "header"): 1.0, (E, "contradiction"): 1.0})
 
 
+def test_contradiction_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A contradiction is counted each time and logged once, without anything of the call."""
+    mechanism = make("symbolic")
+    found = [rows(mechanism.judge(call({}, ZERO, output_tokens=7))) for _ in range(3)]
+    assert [f[E, "contradiction"] for f in found] == [1.0, 1.0, 1.0]
+    assert len(caplog.records) == 1
+    assert MODEL not in caplog.text
+
+
 @pytest.mark.parametrize(("off", "match"), [(0, True), (INPUT_TOLERANCE, True), (-3, True), (INPUT_TOLERANCE + 1, False)])
 def test_input_match_within_three_tokens(off: int, match: bool) -> None:
     """The client's own count of the same content corroborates when it is within 3 tokens."""
