@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lz_otel._extract import (
     anthropic,
     bedrock,
+    bedrock_invoke,
     cohere,
     gemini,
     limits,
@@ -22,7 +23,7 @@ from lz_otel._extract import (
     responses,
     watsonx,
 )
-from lz_otel._extract.hosts import provider_of
+from lz_otel._extract.hosts import provider_in_path, provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,8 +73,8 @@ _TABLE: dict[str, tuple[Dialect, ...]] = {
     ":streamRawPredict": (gemini.raw_predict,),
     "converse": (bedrock.converse,),
     "converse-stream": (bedrock.converse,),
-    "invoke": (bedrock.invoke,),
-    "invoke-with-response-stream": (bedrock.invoke,),
+    "invoke": (bedrock_invoke.invoke,),
+    "invoke-with-response-stream": (bedrock_invoke.invoke,),
     "count-tokens": (bedrock.count_tokens,),
     ":complete": (openai.chat,),
 }
@@ -114,5 +115,7 @@ def identify(
     for dialect in candidates:
         reader = dialect(request, provider)
         if reader is not None:
+            if provider is None:
+                reader.facts.provider = provider_in_path(request.path) or reader.facts.provider
             return reader
     return None

@@ -1,22 +1,19 @@
-"""Amazon Bedrock (D): Converse, InvokeModel, and their streams of AWS frames.
+"""Amazon Bedrock Converse (D), and what InvokeModel shares with it.
 
-``inputTokens`` of Converse excludes cached and written tokens. InvokeModel answers in the shape
-of the model's vendor; where the body states no usage, response headers or the stream's
-invocation metrics do. Errors inside a stream are frames of their own.
+``inputTokens`` excludes cached and written tokens. A stream is one of AWS frames; an error
+inside it is a frame of its own.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
 from msgspec import Raw, Struct, field
 
-from lz_otel._extract.anthropic import CountReader, MessagesReader
+from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.faults import Fault, fault
-from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
 from lz_otel._extract.values import count, loads, model_name, name, obj, word
@@ -25,7 +22,7 @@ from lz_otel.model import Facts
 if TYPE_CHECKING:
     from lz_otel.model import Request
 
-__all__ = ["converse", "count_tokens", "invoke"]
+__all__ = ["ConverseReader", "converse", "count_tokens", "exception", "model_in_path", "read_usage"]
 
 
 class _Request(Fields, gc=False):
@@ -160,191 +157,7 @@ def _either(reader: Reader, usage: dict[str, Any], first: str, second: str) -> i
     return reader._count(usage, first if usage.get(first) is not None else second)
 
 
-class _Invoked(Struct, gc=False):
-    """What the vendors' own shapes may hold; embeddings and the like are passed over."""
-
-    id: Any = None
-    generation: Any = None  # Llama
-    prompt_token_count: Any = None
-    generation_token_count: Any = None
-    stop_reason: Any = None
-    completion: Any = None  # Claude 2
-    output_text: Any = field(default=None, name="outputText")  # Titan
-    completion_reason: Any = field(default=None, name="completionReason")
-    results: Any = None
-    input_count: Any = field(default=None, name="inputTextTokenCount")
-    output_count: Any = field(default=None, name="totalOutputTextTokenCount")
-    generations: Any = None  # Cohere
-    text: Any = None
-    finish_reason: Any = None
-    outputs: Any = None  # Mistral
-    choices: Raw = NOTHING  # the OpenAI shape
-    output: Any = None  # Nova, the Converse shape
-    usage: Any = None
-    stop: Any = field(default=None, name="stopReason")
-    block: Any = field(default=None, name="contentBlockDelta")
-    message_stop: Any = field(default=None, name="messageStop")
-    metadata: Any = None
-    metrics: Any = field(default=None, name="amazon-bedrock-invocationMetrics")
-
-
-class _Chunk(Struct, gc=False):
-    bytes: Any = None
-
-
-_INVOKED = msgspec.json.Decoder(_Invoked)
-_CHUNK = msgspec.json.Decoder(_Chunk)
-
-
-def unwrap(reader: Reader, event: bytes, data: bytes) -> bytes | None:
-    """The vendor's event inside a frame of InvokeModelWithResponseStream."""
-    if event.startswith(b"!"):
-        exception(reader, event, data)
-        return None
-    chunk = reader._decode(_CHUNK, data)
-    try:
-        return b64decode(chunk.bytes, validate=True) if chunk is not None else None
-    except (ValueError, TypeError):
-        reader._note("event")
-        return None
-
-
-def header_counts(reader: Reader) -> None:
-    """Counts of the response headers, where the body stated none."""
-    facts = reader.facts
-    if facts.input_tokens is not None or facts.output_tokens is not None:
-        return
-    facts.input_tokens = _header(reader, "x-amzn-bedrock-input-token-count")
-    facts.output_tokens = _header(reader, "x-amzn-bedrock-output-token-count")
-    facts.usage_seen = facts.input_tokens is not None or facts.output_tokens is not None
-    facts.output_final = facts.output_tokens is not None
-
-
-def _header(reader: Reader, header: str) -> int | None:
-    value = reader._headers.get(header, "").strip()
-    if not value:
-        return None
-    if value.isascii() and value.isdigit() and len(value) <= 15:
-        return int(value)
-    reader._note("usage")
-    return None
-
-
-class ClaudeReader(MessagesReader):
-    """Claude by InvokeModel: Messages, inside AWS frames when streamed."""
-
-    __slots__ = ()
-
-    def _event(self, name: bytes, data: bytes) -> int:
-        if name in (b"chunk", b"") or name.startswith(b"!"):
-            inner = unwrap(self, name, data) if name else data
-            return 0 if inner is None else self._other_event(b"", inner)
-        return super()._event(name, data)
-
-    def _end(self) -> None:
-        super()._end()
-        header_counts(self)
-
-
-class InvokeReader(Reader):
-    """Other vendors' models by InvokeModel."""
-
-    __slots__ = ("_chat", "_input", "_metrics", "_output", "_usage")
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._chat: ChatReader | None = None  # reads the OpenAI shape
-        self._usage: Any = None
-        self._metrics: dict[str, Any] = {}
-        self._input: Any = None
-        self._output: Any = None
-
-    def _event(self, name: bytes, data: bytes) -> int:
-        inner = unwrap(self, name, data)
-        if inner is None:
-            return 0
-        said = self._decode(_INVOKED, inner)
-        if said is None:
-            self._bad_event(inner)
-            return 0
-        if len(bytes(said.choices)):
-            return self._openai()._event(b"", inner)
-        return 1 if self._said(said) else 0
-
-    def _openai(self) -> ChatReader:
-        if self._chat is None:
-            self._chat = ChatReader(self.facts)
-        return self._chat
-
-    def _document(self, body: bytes) -> bool:
-        said = self._decode(_INVOKED, body)
-        if said is None:
-            return False
-        if len(bytes(said.choices)):
-            return self._openai()._document(body)
-        self.facts.has_content = self._said(said) > 0
-        return True
-
-    def _said(self, said: _Invoked) -> int:
-        facts = self.facts
-        facts.response_id = name(said.id) or facts.response_id
-        reasons = [said.stop_reason, said.finish_reason, said.completion_reason, said.stop]
-        reasons.append(obj(said.message_stop).get("stopReason"))
-        content = sum(
-            self._text(text) for text in (said.generation, said.completion, said.output_text, said.text)
-        )
-        for many in (said.generations, said.results, said.outputs):
-            for one in many[:128] if type(many) is list else ():
-                one = obj(one)
-                content += self._text(one.get("text") or one.get("outputText"))
-                reasons += [one.get("finish_reason") or one.get("completionReason") or one.get("stop_reason")]
-                if many is said.results and count(one.get("tokenCount")) is not None:
-                    self._output = (self._output or 0) + one["tokenCount"]
-        blocks = obj(obj(said.output).get("message")).get("content")
-        for block in blocks[:1000] if type(blocks) is list else ():
-            content += self._text(obj(block).get("text")) + ("toolUse" in obj(block))
-        delta = obj(obj(said.block).get("delta"))
-        content += self._text(delta.get("text")) or bool(obj(delta.get("toolUse")).get("input"))
-        named = [found for found in map(name, reasons) if found is not None]
-        if named:
-            facts.finish_reasons = named
-            facts.terminal = True
-        self._numbers(said)
-        return content
-
-    def _numbers(self, said: _Invoked) -> None:
-        for value in (said.prompt_token_count, said.input_count):
-            self._input = value if value is not None else self._input
-        for value in (said.generation_token_count, said.output_count):
-            self._output = value if value is not None else self._output
-        usage = said.usage if said.usage is not None else obj(said.metadata).get("usage")
-        self._usage = usage if usage is not None else self._usage
-        self._metrics = obj(said.metrics) or self._metrics
-
-    def _end(self) -> None:
-        facts = self.facts
-        if self._chat is not None:
-            self._chat._complete = self._complete
-            self._chat._end()
-        elif self._usage is not None:
-            read_usage(self, self._usage)
-        else:
-            stated = {"input": self._input, "output": self._output}
-            facts.input_tokens = self._count(stated, "input")
-            facts.output_tokens = self._count(stated, "output")
-            final = facts.terminal or facts.operation == "embeddings"
-            facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
-            facts.output_final = final and facts.output_tokens is not None
-        if facts.input_tokens is None and facts.output_tokens is None and self._metrics:
-            facts.input_tokens = self._count(self._metrics, "inputTokenCount")
-            facts.output_tokens = self._count(self._metrics, "outputTokenCount")
-            facts.usage_seen = facts.input_tokens is not None
-            facts.output_final = facts.output_tokens is not None
-            facts.terminal = True
-        header_counts(self)
-
-
-def _parts(request: Request, provider: str | None) -> str | None:
+def model_in_path(request: Request, provider: str | None) -> str | None:
     """The model in ``/model/{id}/{action}``; ``None`` when it is not Bedrock's path."""
     before, _, _ = request.path.rstrip("/").rpartition("/")
     rest, _, model = before.rpartition("/")
@@ -357,7 +170,7 @@ def _parts(request: Request, provider: str | None) -> str | None:
 
 def converse(request: Request, provider: str | None) -> Reader | None:
     """``POST /model/{id}/converse`` and ``/converse-stream``."""
-    model = _parts(request, provider)
+    model = model_in_path(request, provider)
     if model is None:
         return None
     facts = Facts(provider or "aws.bedrock", "chat", inference=True, llm_call=True)
@@ -367,41 +180,9 @@ def converse(request: Request, provider: str | None) -> Reader | None:
     return ConverseReader(facts)
 
 
-def invoke(request: Request, provider: str | None) -> Reader | None:
-    """``POST /model/{id}/invoke`` and ``/invoke-with-response-stream``."""
-    model = _parts(request, provider)
-    if model is None:
-        return None
-    fields = decode_request(request)
-    operation = _operation(model, fields)
-    inference = operation in ("chat", "text_completion")
-    facts = read_fields(
-        Facts(provider or "aws.bedrock", operation, inference=inference, llm_call=True), fields
-    )
-    facts.request_model = model_name(model)
-    facts.stream = request.path.endswith("-stream")
-    if operation == "chat" and ("anthropic." in model or "anthropic_version" in _head(request)):
-        return ClaudeReader(facts)
-    return InvokeReader(facts)
-
-
-def _operation(model: str, fields: Fields | None) -> str:
-    if "embed" in model:
-        return "embeddings"
-    if fields is not None and fields.messages is not None:
-        return "chat"
-    if any(part in model for part in ("stability.", "image", "canvas", "reel", "rerank")):
-        return "other"
-    return "text_completion"
-
-
-def _head(request: Request) -> str:
-    return (request.body or b"")[:4096].decode("latin-1")
-
-
 def count_tokens(request: Request, provider: str | None) -> Reader | None:
     """``POST /model/{id}/count-tokens``."""
-    model = _parts(request, provider)
+    model = model_in_path(request, provider)
     if model is None:
         return None
     facts = Facts(provider or "aws.bedrock", "count_tokens", inference=False, llm_call=False)

@@ -137,7 +137,7 @@ def rerank(request: Request, provider: str | None) -> Reader | None:
 
 
 def _reader(request: Request, provider: str | None, operation: str) -> Reader | None:
-    if provider != "cohere":
+    if provider != "cohere" and (provider is not None or "/cohere/" not in request.path):
         return None
     facts = Facts("cohere", operation, inference=operation == "chat", llm_call=True)
     return CohereReader(read_fields(facts, decode_request(request)))

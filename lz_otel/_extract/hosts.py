@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lz_otel.model import Request
 
-__all__ = ["OTHER", "provider_of"]
+__all__ = ["OTHER", "provider_in_path", "provider_of"]
 
 OTHER = "other"
 
@@ -97,7 +97,7 @@ _SEGMENTS = {
 
 
 def provider_of(request: Request, providers: Mapping[str, str]) -> str | None:
-    """The provider that host and path name, ``None`` when they name none.
+    """The provider that the host names, ``None`` for a host that nobody has named.
 
     Args:
         request: the request.
@@ -115,9 +115,16 @@ def provider_of(request: Request, providers: Mapping[str, str]) -> str | None:
             return _azure(request.path) if provider == "azure.ai.inference" else provider
     if host.endswith((".amazonaws.com", ".api.aws")):
         return _aws(host)
-    for segment in request.path.split("/")[1:-1]:
-        provider = _SEGMENTS.get(segment, "")
-        if provider:
+    return None
+
+
+def provider_in_path(path: str) -> str | None:
+    """The provider that a gateway's path names. It says who answers, not that it is a call."""
+    if "/openai/deployments/" in path:
+        return "azure.ai.openai"
+    for segment in path.split("/")[1:-1]:
+        provider = _SEGMENTS.get(segment)
+        if provider is not None:
             return provider
     return None
 

@@ -16,7 +16,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import model_name, name, obj
+from lz_otel._extract.values import loads, model_name, name, obj
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ class ChatReader(Reader):
                             return 1
             except (msgspec.MsgspecError, RecursionError):
                 pass
-        return self._chunk(data)
+        return self._chunk(name, data)
 
-    def _chunk(self, data: bytes) -> int:
+    def _chunk(self, name: bytes, data: bytes) -> int:
         try:
             chunk = self._decoder.decode(data)
         except (msgspec.MsgspecError, RecursionError):
@@ -139,6 +139,10 @@ class ChatReader(Reader):
                     self._reason(choice)
         elif chunk.value:
             content += self._text(chunk.value)
+        elif choices is None and chunk.error is None and chunk.usage is None:
+            said = obj(loads(data))
+            if name == b"error" or said.get("object") == "error":
+                self._fault(fault(said, {}), in_stream=True)
         if chunk.usage is not None or chunk.error is not None or chunk.x_groq is not None:
             self._besides(chunk)
         if chunk.service_tier is not None or self._decoder is _WHOLE:

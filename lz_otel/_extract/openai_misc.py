@@ -65,6 +65,10 @@ class PlainReader(Reader):
         facts.response_model = model_name(answer.model)
         facts.service_tier = name(answer.service_tier)
         read_usage(self, answer.usage if has_counts(answer.usage) else None)
+        if facts.operation == "embeddings" and facts.input_tokens is None and type(answer.usage) is dict:
+            # Voyage and Jina state the total only; embeddings have no output.
+            facts.input_tokens = self._count(answer.usage, "total_tokens")
+            facts.usage_seen = facts.input_tokens is not None
         if answer.error is not None:
             self._fault(fault({"error": answer.error}, {}))
         return True
@@ -132,7 +136,9 @@ def moderations(request: Request, provider: str | None) -> Reader | None:
 
 def media(request: Request, provider: str | None) -> Reader | None:
     """Images and audio; on hosts that nobody has named they are left alone."""
-    if provider is None or ("/images/" not in request.path and "/audio/" not in request.path):
+    if provider is None and "/openai/" not in request.path:
+        return None
+    if "/images/" not in request.path and "/audio/" not in request.path:
         return None
     return _plain(request, provider, "other", "")
 

@@ -204,7 +204,7 @@ class Reader:
     def _fault(self, found: Fault, *, in_stream: bool = False) -> None:
         """The provider's error; the first one that names a type stands."""
         facts = self.facts
-        if in_stream:
+        if in_stream and self._status < 400:
             facts.stream_error = True
         if found.type is not None and facts.error_type is None:
             facts.error_type = found.type

@@ -82,6 +82,13 @@ def loads(data: bytes | str) -> Any:
         return None
 
 
+_SLICES = list[msgspec.Raw] | None
+
+
+def _slice(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(json.dumps(value).encode())
+
+
 def lenient(cls: Any, data: bytes) -> Any:
     """A second attempt at a struct that could not be decoded: fields that fit, one by one."""
     raw = loads(data)
@@ -90,8 +97,14 @@ def lenient(cls: Any, data: bytes) -> Any:
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(cls):
         if field.encode_name in raw:
+            value = raw[field.encode_name]
             try:
-                fields[field.name] = msgspec.convert(raw[field.encode_name], field.type)
+                if field.type is msgspec.Raw:
+                    fields[field.name] = _slice(value)
+                elif field.type == _SLICES:
+                    fields[field.name] = [_slice(one) for one in value] if type(value) is list else None
+                else:
+                    fields[field.name] = msgspec.convert(value, field.type)
             except (msgspec.MsgspecError, RecursionError):
                 continue
     return cls(**fields)

@@ -8,9 +8,6 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-import brotli
-import zstandard
-
 from lz_otel._extract import candidate, identify
 from lz_otel.model import Request
 
@@ -45,8 +42,12 @@ def decoded(body: bytes, encoding: str) -> bytes:
     if not body or not encoding:
         return body
     if encoding == "br":
+        import brotli
+
         return brotli.decompress(body)
     if encoding == "zstd":
+        import zstandard
+
         return zstandard.ZstdDecompressor().decompressobj().decompress(body)
     if encoding == "gzip":
         return zlib.decompress(body, 47)

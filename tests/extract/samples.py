@@ -1,0 +1,33 @@
+"""The recorded bodies in ``tests/wire``, as exchanges."""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import cache
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import corpus
+
+from lz_otel.model import Request
+
+WIRE = Path(__file__).parents[1] / "wire"
+
+
+@cache
+def exchanges() -> list[corpus.Exchange]:
+    """Each recorded body with its request, as listed in ``index.json``."""
+    found = []
+    for entry in json.loads((WIRE / "index.json").read_text()):
+        host, _, path = entry["url"].partition("//")[2].partition("/")
+        request = Request("POST", host, "/" + path, "", {}, json.dumps(entry["request"]).encode())
+        headers = {"content-type": entry["content_type"]}
+        body = (WIRE / entry["file"]).read_bytes()
+        found.append(
+            corpus.Exchange(
+                entry["file"], entry["file"], request, entry["status"], headers, body, entry["facts"]
+            )
+        )
+    return found
