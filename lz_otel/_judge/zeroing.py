@@ -27,7 +27,6 @@ MAX_TOKENS = 8192  # above it the mechanism is off (003 3.1)
 _MAX_REPORT = 8192  # characters of the header
 _MAX_MASK = 65_536
 _MAX_LAYERS = 100_000
-_MAX_NOTES = 16
 
 
 class Report(NamedTuple):
@@ -191,7 +190,8 @@ class Zeroing(Mechanism):
         sink = facts.mask_sink
         if not isinstance(sink, Masks):
             return
-        facts.malformed.extend(["mask"] * min(sink.malformed, _MAX_NOTES))
+        if sink.malformed:
+            rows.append((c.MALFORMED, ("mask",), float(sink.malformed)))
         if sink.events:
             rows.append((c.MASK_EVENTS, (), float(sink.events)))
         if sink.switches:

@@ -106,6 +106,20 @@ def test_reported_unasked_is_a_hit() -> None:
     assert said(make("pruning").judge(call(**ZERO))) == ("hit", None)
 
 
+def test_report_of_nothing_unasked_says_nothing() -> None:
+    """A report of 0 cut tokens of a call that did not ask is no verdict; one token is a hit."""
+    assert make("pruning").judge(call(layer_zero={"pruned_tokens": 0})) is None
+    assert said(make("pruning").judge(call(layer_zero={"pruned_tokens": 1}))) == ("hit", None)
+
+
+def test_count_below_what_was_billed() -> None:
+    """An own count below the billed tokens means that nothing was cut, not less than nothing."""
+    mechanism = make("pruning")
+    counted(mechanism, system(TAG + "\nHi"), 90)
+    result = mechanism.judge(call(request=system(TAG + "\nHi")))
+    assert (said(result), rows(result)[PRUNED], rows(result)[ORIGINAL]) == (("fallback", "nothing_pruned"), 0.0, 100.0)
+
+
 def counted(mechanism: Any, request: dict[str, Any], tokens: int) -> None:
     counting = call(request={k: v for k, v in request.items() if k != "max_tokens"})
     counting.facts.operation, counting.facts.counted_tokens = "count_tokens", tokens
