@@ -139,8 +139,13 @@ class MetricsServer:
                 self._spawn()
 
     def _spawn(self) -> None:
-        self._thread = threading.Thread(target=self._run, args=(self._stopped,), name="lz-otel-prometheus", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(self._stopped,), name="lz-otel-prometheus", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads for this process
+            guard.fault("export", error)
+            return
+        self._thread = thread
 
     def _bind(self) -> bool:
         try:

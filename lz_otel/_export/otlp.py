@@ -28,10 +28,11 @@ from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExport
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from lz_otel._export import _outage
-from lz_otel._export._common import FirstCall, logger
+from lz_otel._export._common import logger
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._resource import Identity
 from lz_otel._guard import guard
+from lz_otel.catalogue import BUILD_INFO, HISTOGRAM
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.metrics.export import MetricExporter
 
-    from lz_otel._measure.store import Store
+    from lz_otel._measure.store import Series, Store
 
 __all__ = ["ConsoleExporter", "OtlpExporter", "PushExporter"]
 
@@ -81,6 +82,7 @@ class PushExporter:
         self._version = version
         self._make = exporter or self.make_exporter
         self._identity: Identity | None = None
+        self._silent = False
         self._exit_hook = False
         self._ready = False
         self._reset()
@@ -92,7 +94,6 @@ class PushExporter:
         self._thread: threading.Thread | None = None
         self._exporter: MetricExporter | None = None
         self._outage = _outage.Outage(self.target)
-        self._first_call: FirstCall | None = None
         self._pushing: MetricExporter | None = None
 
     def make_exporter(self, timeout_s: float) -> MetricExporter:
@@ -131,11 +132,19 @@ class PushExporter:
         with self._lock:
             if self._thread is not None or not self._ready or self._stop.is_set():
                 return
-            self._thread = threading.Thread(target=self._run, name="lz-otel-push", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="lz-otel-push", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads for this process
+                guard.fault("export", error)
+                return
+            self._thread = thread
+        self._end_with_multiprocessing()
+
+    def _end_with_multiprocessing(self) -> None:
+        """Children of multiprocessing leave by ``os._exit``: atexit never runs in them, finalizers do."""
         util = sys.modules.get("multiprocessing.util")
         if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
-            # Children of multiprocessing leave by os._exit: atexit never runs in them.
             util.Finalize(None, self.stop, args=(FLUSH_LIMIT,), exitpriority=1)
 
     def stop(self, timeout: float = FLUSH_LIMIT) -> None:
@@ -146,8 +155,6 @@ class PushExporter:
         if self._exit_hook:
             self._exit_hook = False
             atexit.unregister(self.stop)
-        if self._first_call:
-            self._first_call.cancel()
         self._flush_within = max(0.1, timeout * 0.8)
         self._stop.set()
         thread, pushing = self._thread, self._pushing
@@ -161,14 +168,21 @@ class PushExporter:
         self._reset()
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's thread and connections; push again from the child's first call on."""
+        """Forget the parent's thread and connections, and push as this process.
+
+        A child that makes no call is silent: it pushes nothing, not even at its end.
+        """
         if not self._ready:
             return
         if self._identity is not None:
             self._identity.after_fork_in_child()
         _outage.after_fork_in_child()
         self._reset()
-        self._first_call = FirstCall(self._store, self._spawn)
+        self._silent = True
+        self._spawn()
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:  # this may be one of its children, which begin by forgetting all finalizers
+            util.register_after_fork(self, PushExporter._end_with_multiprocessing)
 
     def _run(self) -> None:
         stop, exporter, outage = self._stop, self._exporter, self._outage
@@ -195,6 +209,9 @@ class PushExporter:
             series = self._store.snapshot()
             if not series or self._identity is None:
                 return
+            if self._silent and not any(map(_has_happened, series)):
+                return
+            self._silent = False
             scope = InstrumentationScope("lz_otel", self._version)
             data = metrics_data(series, self._identity.resource, scope, self._store.started_ns, time.time_ns())
             _outage.take_reason()
@@ -212,6 +229,13 @@ class PushExporter:
         if not ok and stop.is_set() and not last:
             return  # cut short by the end; the last push says how it is
         outage.note(ok, _outage.endpoint(exporter), self._interval, last)
+
+def _has_happened(series: Series) -> bool:
+    """Whether a series tells of something: zeros, and what is running, do not."""
+    if series.metric is BUILD_INFO:
+        return False
+    return any(value.count if series.metric.kind == HISTOGRAM else value for _, value in series.points)
+
 
 class OtlpExporter(PushExporter):
     """OTLP over HTTP, or over gRPC where the package for it is installed.

@@ -153,20 +153,39 @@ if __name__ == "__main__":
     assert [1, 1, 5] == sorted(receiver.last(NAME).values())
 
 
-def test_a_child_without_calls_has_no_thread() -> None:
-    """A forked child starts no thread, and opens no port, before its first call."""
+@pytest.mark.parametrize("method", ["os", "multiprocessing"])
+def test_a_child_without_calls_is_silent(method: str, receiver: Receiver) -> None:
+    """A forked child that makes no call pushes nothing, not even at its end, and opens no port."""
     body = """
-store, (push, port) = new(otlp(3600), lambda s: PrometheusExporter(s, "127.0.0.1", 0))
-if os.fork() == 0:
+store, (push, port) = new(otlp(), lambda s: PrometheusExporter(s, "127.0.0.1", 0))
+call(store)
+def work():
     store.add([(catalogue.BUILD_INFO, ("1", "3", "", ""), 1)])
-    before = threading.active_count()
+    store.touch(catalogue.INTERNAL_ERRORS, [("export",)])
+    time.sleep(0.5)
+    print(port.port, [t.name for t in threading.enumerate() if "prometheus" in t.name], flush=True)
+"""
+    if method == "os":
+        body += "if os.fork() == 0:\n    work()\n    sys.exit()\nos.wait()\n"
+    else:
+        body += "one = multiprocessing.get_context('fork').Process(target=work)\none.start()\none.join()\n"
+    assert "None []\n" == run(body, receiver)
+    assert 1 == len({resource["service.instance.id"] for resource in receiver.resources()})
+
+
+def test_a_child_listens_at_its_first_call() -> None:
+    """A forked child opens a port, where it can be had, when its first call is measured."""
+    body = """
+store, (port,) = new(lambda s: PrometheusExporter(s, "127.0.0.1", 0))
+if os.fork() == 0:
     call(store)
-    print(before, threading.active_count(), flush=True)
+    while port.port is None:
+        time.sleep(0.01)
+    print("listens", flush=True)
     os._exit(0)
 os.wait()
-os._exit(0)
 """
-    assert "1 3\n" == run(body)
+    assert "listens\n" == run(body)
 
 
 def test_a_child_does_not_hold_the_parents_port() -> None:

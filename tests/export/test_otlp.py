@@ -15,10 +15,12 @@ import pytest
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
+from prometheus_client import CollectorRegistry
 
 from lz_otel import catalogue
 from lz_otel._export import _outage
 from lz_otel._export.otlp import ConsoleExporter, OtlpExporter, PushExporter
+from lz_otel._export.prometheus import PrometheusExporter, StoreCollector
 from lz_otel._guard import guard
 from lz_otel._measure.store import Store
 from tests.export.filling import filled, from_sdk, from_text
@@ -311,6 +313,27 @@ def test_one_push_may_not_take_longer_than_told(monkeypatch: pytest.MonkeyPatch)
     assert [7.0, 5.0, 2.0] == [v for (own, *_), v in limits.items() if own == "7"]
 
 
+def test_no_more_threads_reaches_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system gives no thread, the host goes on, and the fault is counted."""
+    faults: list[str] = []
+    monkeypatch.setattr(guard, "on_fault", faults.append)
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    exporters = [
+        PushExporter(store(), 3600, 5, "", Memory().make),
+        PrometheusExporter(store(), "127.0.0.1", 0, CollectorRegistry(auto_describe=True)),
+    ]
+    with monkeypatch.context() as system:
+        system.setattr(threading.Thread, "start", refuse)
+        for exporter in exporters:
+            exporter.start()
+    for exporter in exporters:
+        exporter.stop()
+    assert ["export", "export"] == faults
+
+
 def test_console(capsys: pytest.CaptureFixture[str]) -> None:
     """The console exporter writes the series to standard output as JSON."""
     exporter = ConsoleExporter(store(), 3600)
@@ -393,8 +416,6 @@ def test_an_exit_during_an_outage(fault: str, receiver: Receiver) -> None:
 
 def test_data_model_equals_the_text() -> None:
     """What is pushed and what is scraped are the same series."""
-    from lz_otel._export.prometheus import StoreCollector
-
     memory = Memory()
     one = filled()
     exporter = PushExporter(one, 3600, 5, "", memory.make)
