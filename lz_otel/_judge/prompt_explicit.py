@@ -105,7 +105,7 @@ class Entry:
         """What it was for a request that did not read it: expired, busy, absent, alive or unclear."""
         if self.born_from > first:
             return "absent"  # written by a later request
-        if self.start > first or not self.certain:
+        if self.start > first:
             return "unclear"  # refreshed by a later one: how it was before is not known
         expired = first >= self.start + self.ttl
         busy = start < self.born
@@ -122,7 +122,7 @@ class Entry:
         if self.born_from > first or start >= self.first + self.ttl_most:
             return "dead"
         state = self.state(start, first)
-        return "alive" if state == "alive" else "unclear"
+        return "alive" if state == "alive" and self.certain else "unclear"
 
     def refresh(self, start: float, first: float) -> None:
         """It was read (or written again while alive)."""
@@ -199,15 +199,24 @@ class ExplicitCache:
     def _why(self, seen: Seen, prompt: Prompt, key: int) -> str:
         chain, start, first = prompt.chain, seen.start, seen.first
         peek = self._entries.peek
-        states = set()
+        states: set[str] = set()
+        perhaps: set[str] = set()
         windows = list(_windows(prompt.marks))
         for position in windows:
             entry = peek(hash((key, chain[position])))
-            if entry is not None:
-                states.add(entry.state(start, first))
+            if entry is None:
+                continue
+            state = entry.state(start, first)
+            if entry.certain:
+                states.add(state)
+            elif state == "alive":
+                self._tokens.put(hash((key, chain[position])), 0)  # it would have been read: it was too short to be kept
+            else:
+                perhaps.add(state)
         states.discard("absent")
-        if states:
-            return _ONE_STATE.get(next(iter(states)), "unknown") if len(states) == 1 else "unknown"
+        perhaps -= {"absent"} | states
+        if states or perhaps:
+            return "unknown" if perhaps or len(states) > 1 else _ONE_STATE.get(states.pop(), "unknown")
         inside = set(windows)
         for position in range(prompt.marks[-1].position):
             if position not in inside:
@@ -241,7 +250,7 @@ class ExplicitCache:
         """Whether a prefix has the minimum of tokens; ``None``: near to it, and not known."""
         if position == prompt.marks[-1].position:
             return True
-        known = self._tokens.peek(prompt.chain[position])
+        known = self._tokens.peek(hash((hash((seen.scope, seen.model)), prompt.chain[position])))
         least, most = seen.minimum
         if known is None:
             tokens = prompt.bytes_up_to[position] * per_byte
@@ -257,9 +266,9 @@ class ExplicitCache:
         found = -1
         if seen.read:
             found = last if not seen.written else self._found(seen, prompt, key, per_byte)
-        self._learn(seen, chain[last], seen.read + seen.written)
+        self._learn(seen, hash((key, chain[last])), seen.read + seen.written)
         if 0 <= found < last:
-            self._learn(seen, chain[found], seen.read)
+            self._learn(seen, hash((key, chain[found])), seen.read)
         for position, ttl in marks:
             certain = self._long_enough(seen, prompt, position, per_byte)
             if certain is False:
@@ -280,10 +289,10 @@ class ExplicitCache:
                 entry.refresh(seen.start, seen.first)
         self._note(seen, prompt)
 
-    def _learn(self, seen: Seen, digest: int, tokens: int) -> None:
+    def _learn(self, seen: Seen, name: int, tokens: int) -> None:
         """The tokens of a prefix, where they may decide whether it is cached at all."""
         if tokens <= 2 * seen.minimum[1]:
-            self._tokens.put(digest, tokens)
+            self._tokens.put(name, tokens)
 
     def _found(self, seen: Seen, prompt: Prompt, key: int, per_byte: float) -> int:
         """The position that was read: the longest prefix that we know to be alive, or -1."""
