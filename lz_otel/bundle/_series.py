@@ -66,11 +66,11 @@ def _shares(buckets: tuple[float, ...], median: float, spread: float, most: floa
 class _Cell:
     """Accumulated values of one metric and label set: one number, or cumulative buckets and the sum."""
 
-    __slots__ = ("samples", "start", "total", "values", "whole")
+    __slots__ = ("samples", "start", "sum", "total", "values", "whole")
 
     def __init__(self, size: int, start: int, whole: bool) -> None:
         self.values = [0.0] * size
-        self.total = 0.0  # sum of a histogram
+        self.total = self.sum = 0.0  # sum of a histogram: exact, and as last sampled
         self.start = start
         self.whole = whole
         self.samples = [array("d") for _ in range(size + 1 if size > 1 else 1)]
@@ -78,8 +78,11 @@ class _Cell:
     def sample(self) -> None:
         values = [float(math.floor(v)) for v in self.values] if self.whole else self.values
         if len(values) > 1:
-            # The sum belongs to the whole samples, else means of few samples are off.
-            self.samples[-1].append(self.total * values[-1] / self.values[-1] if self.values[-1] else 0.0)
+            # The sum belongs to the whole samples, else means of few samples are off; it never shrinks, since
+            # a counter that does has restarted.
+            share = values[-1] / self.values[-1] if self.values[-1] else 0.0
+            self.sum = max(self.sum, self.total * share)
+            self.samples[-1].append(self.sum)
         for store, value in zip(self.samples, values, strict=False):
             store.append(value)
 
@@ -132,7 +135,7 @@ class Process:
             if metric.kind in (COUNTER, HISTOGRAM):
                 for cell in cells.values():
                     cell.values = [0.0] * len(cell.values)
-                    cell.total = 0.0
+                    cell.total = cell.sum = 0.0
 
     def sample(self, up: bool = True) -> None:
         """Take a sample of everything; ``up=False``: the scrape failed, there is none."""

@@ -103,7 +103,7 @@ def build(config: Config) -> Board:
         lines("Dearest hour of the week?", "The cost alert compares these two. Follows the job filter only.",
               Query(hour.sum("job"), "{{job}}, this hour"),
               Query(hour.over_time("max_over_time", "7d", "1h").max("job"), "{{job}}, dearest of 7 days"),
-              unit="currencyUSD", size=(8, 7), patterns={"dearest": style.QUIET}, empty="recording rules not loaded"),
+              unit="currencyUSD", size=(8, 7), patterns={**style.OPEN_HUES, "dearest": style.QUIET}, empty="recording rules not loaded"),
         lines("Calls not counted, by reason", "Why the money figures are too low, if they are.",
               Query(q.per_minute(c.USAGE_MISSING_CALLS, "reason").above(0), "no usage: {{reason}}"),
               Query(q.per_minute(c.COST_UNPRICED, MODEL).above(0), "no price: {{gen_ai_request_model}}"),

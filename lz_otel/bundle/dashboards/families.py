@@ -14,6 +14,7 @@ from lz_otel.bundle.promql import (
     VENDOR_DECOMPRESSION_P95,
     VENDOR_SLICE_EFFICIENCY,
     Builder,
+    Regex,
     Var,
     ratio,
 )
@@ -127,7 +128,7 @@ def _symbolic(q: Queries) -> list[Tile]:
             "Time in the engine",
             "What the engine itself reports (000): warm 19 to 23 ms, cold about 120 ms more.",
             engine(0.5, "false"), engine(0.95, "false"), engine(0.5, "true"),
-            unit="s", size=THIRD, limits=style.target_line(t.engine_p95_seconds), empty=empty,
+            unit="s", size=THIRD, interval="5m", limits=style.target_line(t.engine_p95_seconds), empty=empty,
         ),
         lines(
             "Evidence per minute",
@@ -166,7 +167,7 @@ def _pruning(q: Queries) -> list[Tile]:
             "Context preservation",
             "Absent or zero: no <context> tag is in use.",
             Query(q.b.quantile(0.95, c.CONTEXT_PRESERVATION, NOW), "p95", style.FULL),
-            unit="s", size=THIRD, empty="no <context> tag in use",
+            unit="s", size=THIRD, interval="5m", empty="no <context> tag in use",
         ),
     ]  # fmt: skip
 
@@ -291,7 +292,7 @@ def _scheduling(q: Queries) -> list[Tile]:
         lines(
             "Decompression p95 (vendor)",
             "The worst of the instances; a p95 cannot be averaged.",
-            Query(vendor.gauge(VENDOR_DECOMPRESSION_P95).max("precision"), "{{precision}}"),
+            Query(vendor.gauge(VENDOR_DECOMPRESSION_P95, precision=Regex(".+")).max("precision"), "{{precision}}"),
             unit="ms", size=THIRD, limits=style.target_line(t.decompression_p95_ms), empty=empty,
         ),
         lines(
@@ -299,6 +300,6 @@ def _scheduling(q: Queries) -> list[Tile]:
             "Estimates per minute: near-equal prompts, and entities of another request in an answer.",
             Query(q.per_minute(c.SIMILAR_CALLS), "similar calls", style.FULL),
             Query(q.per_minute(c.GHOST_ENTITIES), "ghost entities", style.BAD),
-            unit="cpm", size=THIRD, empty=f"scheduling {OFF}",
+            unit="cpm", size=THIRD, interval="5m", empty=f"scheduling {OFF}",
         ),
     ]  # fmt: skip

@@ -202,16 +202,16 @@ def build(config: Config) -> Board:
             "Share of the rate limit that is left, for models with traffic. Idle processes are left out: what they "
             "last read is old.",
             {MODEL: "model", "resource": "limit"},
-            Column("left", b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(5), "percentunit",
+            Column("left", b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(8), "percentunit",
                    ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)), 0, gauge=True, max=1),
-            size=(10, 7), empty="no limit headers seen",
+            size=(10, 10), empty="no limit headers seen",
         ),
         states(
             "What fired, and when?",
             "Alerts of this bundle over the range, to set beside the curves above.",
             Query((2 * firing("critical")).or_(firing(("warning", "info"))).max("alertname"), "{{alertname}}"),
             {1: ("ticket", style.WARN), 2: ("page", style.BAD)},
-            size=(14, 7), empty="nothing fired in this range",
+            size=(14, 10), empty="nothing fired in this range",
         ),
     )  # fmt: skip
     return board

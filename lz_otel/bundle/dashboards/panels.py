@@ -223,6 +223,8 @@ def lines(
         panel = panel.decimals(decimals)
     if interval:
         panel = panel.interval(interval)
+    if patterns is None and shades == style.OPEN and any(q.legend.startswith("{{") for q in queries):
+        patterns = style.OPEN_HUES
     for pattern, hue in (patterns or {}).items():
         panel = panel.override_by_regexp(f"/{pattern}/", [_property("color", {"mode": "shades", "fixedColor": hue})])
     for name, colour in (colours or {}).items():

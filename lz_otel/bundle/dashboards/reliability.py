@@ -97,7 +97,7 @@ def _service_level(board: Board, q: Queries) -> None:
         lines(
             "How fast is the budget burning?",
             "Failed share / allowed share over three windows; a page when 5m and 1h are both above the highest line.",
-            *(Query(_burn(q, w), w, colour) for w, colour in BURN_SHADES.items()),
+            *(Query(_burn(q, w).clamp_min(0.01), w, colour) for w, colour in BURN_SHADES.items()),
             unit="none", size=(12, 7), log=True, limits=style.target_line(*factors), empty=NONE,
         ),
         lines(
@@ -158,15 +158,15 @@ def _operations(board: Board, q: Queries) -> None:
         "Operations and fallbacks between models",
         lines("How do operations end?", "What the application wanted, one per operation.",
               Query(ends, "{{outcome}}"),
-              unit="ops", size=THIRD, stacked=True, colours=style.OUTCOMES, empty=empty),
+              unit="ops", size=(7, 7), stacked=True, colours=style.OUTCOMES, empty=empty),
         sum_up("Which model steps in for which?", "Within one operation, over the range, and why.",
                {"from": "from", "to": "to", "reason": "reason"},
                Column("fallbacks", q.over(c.OP_FALLBACKS, "from", "to", "reason").above(0), decimals=0, gauge=True,
                       steps=((None, style.FALLBACK),)),
-               size=THIRD, empty="no model stepped in"),
+               size=(10, 7), empty="no model stepped in"),
         lines("What does a fallback cost in time?", "p95 of whole operations per outcome.",
               Query(q.b.quantile(0.95, c.OP_DURATION, NOW, ("outcome",)), "{{outcome}}"),
-              unit="s", size=THIRD, log=True, colours=style.OUTCOMES, interval="5m", empty=empty),
+              unit="s", size=(7, 7), log=True, colours=style.OUTCOMES, interval="5m", empty=empty),
         collapsed=True,
     )  # fmt: skip
 
@@ -208,7 +208,7 @@ def _streams(board: Board, q: Queries) -> None:
             Column("first token p95", q.b.quantile(0.95, c.TIME_TO_FIRST_TOKEN, RANGE, (PROVIDER,), lz_path="full"),
                    "s"),
             Column("per 1000 calls", 1000 * q.over(c.COST_USD, PROVIDER) / answered, "currencyUSD", decimals=2),
-            size=(24, 5), empty=NONE,
+            size=(24, 6), empty=NONE,
         ),
         collapsed=True,
     )  # fmt: skip
