@@ -313,8 +313,8 @@ def test_one_push_may_not_take_longer_than_told(monkeypatch: pytest.MonkeyPatch)
     assert [7.0, 5.0, 2.0] == [v for (own, *_), v in limits.items() if own == "7"]
 
 
-def test_no_more_threads_reaches_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system gives no thread, the host goes on, and the fault is counted."""
+def test_no_more_threads_reaches_nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the system gives no thread, the host goes on, and it is told."""
     faults: list[str] = []
     monkeypatch.setattr(guard, "on_fault", faults.append)
 
@@ -331,7 +331,8 @@ def test_no_more_threads_reaches_nobody(monkeypatch: pytest.MonkeyPatch) -> None
             exporter.start()
     for exporter in exporters:
         exporter.stop()
-    assert ["export", "export"] == faults
+    assert ["export"] == faults
+    assert 1 == caplog.text.count("exporter cannot be started (RuntimeError")
 
 
 def test_console(capsys: pytest.CaptureFixture[str]) -> None:
