@@ -2,7 +2,7 @@
 """Where notifications of this stack end: takes Alertmanager's webhooks and shows them.
 
 Standard library only. ``GET /`` shows the last notifications as a page, ``GET /notifications`` as JSON, newest
-first; each one is also a line on standard output. Nothing is stored.
+first; each one is also a line on standard output. Nothing is stored. What comes to ``/watchdog`` is only counted.
 
     ./sink.py [--host 127.0.0.1] [--port 8080]
 """
@@ -36,6 +36,7 @@ class Sink(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int]) -> None:
         super().__init__(address, Handler)
         self.received: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self.checked_in = 0  # how often the watchdog was heard of
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -50,9 +51,13 @@ class Handler(BaseHTTPRequestHandler):
             if not 0 < length <= MOST_BYTES:
                 raise ValueError("no body, or too long")
             body = json.loads(self.rfile.read(length))
-            alerts = body["alerts"]
+            alerts = [dict(alert) for alert in body["alerts"]]
         except (ValueError, KeyError, TypeError) as error:
             self._answer(400, "text/plain", f"not a webhook of Alertmanager: {error}\n")
+            return
+        if self.path == "/watchdog":
+            self.server.checked_in += 1
+            self._answer(200, "text/plain", "still there\n")
             return
         self.server.received.appendleft(body)
         for alert in alerts:
@@ -72,6 +77,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, "application/json", json.dumps(list(self.server.received)))
         elif self.path == "/":
             body = "".join(_article(one) for one in self.server.received) or "<p>Nothing yet.</p>"
+            body += f"<p><small>Watchdog heard {self.server.checked_in} times.</small></p>"
             self._answer(200, "text/html; charset=utf-8", PAGE.format(body=body))
         else:
             self._answer(404, "text/plain", "there is /, /notifications and /-/healthy\n")

@@ -86,7 +86,7 @@ def test_every_target_answers(loaded: tuple[Prometheus, int, int], capsys: pytes
 
 def test_variables_have_values(loaded: tuple[Prometheus, int, int]) -> None:
     """Each variable that asks the server finds something to choose from."""
-    server, start, end = loaded
+    server, _, end = loaded
     for path in FILES:
         for variable in load(path)["templating"]["list"]:
             if variable["type"] != "query":
