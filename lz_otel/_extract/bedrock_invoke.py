@@ -68,8 +68,8 @@ def unwrap(reader: Reader, event: bytes, data: bytes) -> bytes | None:
         return None
     chunk = reader._decode(_CHUNK, data)
     try:
-        return b64decode(chunk.bytes, validate=True) if chunk is not None else None
-    except (ValueError, TypeError):
+        return b64decode(chunk.bytes, validate=True)  # type: ignore[union-attr]  # None raises as well
+    except (ValueError, TypeError, AttributeError):
         reader._note("event")
         return None
 

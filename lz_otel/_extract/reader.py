@@ -136,8 +136,6 @@ class Reader:
         if self._done:
             return
         self._complete = complete
-        if self._parser is None and self._doc is None and self._prefix:
-            self._choose(self._prefix)
         rest = self._parser.rest() if isinstance(self._parser, JsonLines) else ()
         for name, payload in rest:
             self._content += self._event(name, payload)
