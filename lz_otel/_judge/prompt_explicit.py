@@ -87,7 +87,7 @@ class Seen(NamedTuple):
 class Entry:
     """A prefix in the provider's cache: last written or read, first readable, lifetime.
 
-    ``certain`` is false when it may have been too short to be kept.
+    ``certain`` is false when it may not be there: too short to be kept, or expired before a refresh.
     """
 
     __slots__ = ("born", "born_from", "certain", "first", "start", "ttl", "ttl_most")
@@ -276,9 +276,15 @@ class ExplicitCache:
             name = hash((key, chain[position]))
             entry = self._entries.get(name)
             if seen.read and (position <= found or (found < 0 and position != last)):
-                if entry is not None:
+                if position == found and entry is not None:
                     entry.refresh(seen.start, seen.first)
-                    entry.certain = entry.certain or position == found
+                    entry.certain = True
+                elif entry is not None:
+                    # Before what was read: kept alive if it was alive.
+                    state = entry.elsewhere(seen.start, seen.first)
+                    if state != "dead":
+                        entry.certain = state == "alive"
+                        entry.refresh(seen.start, seen.first)
                 elif position == found:
                     self._entries.put(name, self._read(seen))
                 continue
