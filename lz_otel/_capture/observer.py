@@ -307,8 +307,7 @@ class Observer:
             name, transport = self._failure
             self.ending = Ending.ERROR if name else Ending.CANCELLED
             self.error_type = name
-            if name or status is None:
-                self.attempt_status = transport
+            self.attempt_status = transport
         elif status is not None and status >= 400:
             self.ending = Ending.ERROR
             self.error_type = self._provider_error() or str(status)

@@ -1,0 +1,129 @@
+"""The truth beside the metrics: what the simulator really did, and what the store says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lz_otel import catalogue as c
+
+if TYPE_CHECKING:
+    from collections.abc import Set
+
+    from lz_otel._measure.store import Store
+
+__all__ = ["Check", "compare"]
+
+_INFERENCE = ("messages", "chat", "responses")
+_GONE = "client_closed"
+
+
+class Check(NamedTuple):
+    """One figure, from both sides."""
+
+    name: str
+    measured: float
+    truth: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether the two agree (sums of floats to a billionth)."""
+        return abs(self.measured - self.truth) <= 1e-9 * max(1.0, abs(self.truth))
+
+
+def compare(
+    store: Store, records: list[dict[str, Any]], given_up: Set[str] = frozenset(), fallbacks: int = 0
+) -> list[Check]:
+    """All figures that both sides know.
+
+    Args:
+        store: the metrics.
+        records: the simulator's truth log.
+        given_up: calls that the application cancelled (losers of hedges). They are left out of what
+            depends on how far they had got: the two sides see their end at different moments.
+        fallbacks: fast attempts that the application gave up for a standard answer: only it knows.
+    """
+    records = [r for r in records if r.get("call", "") not in given_up and r["ending"] != _GONE]
+    calls = _calls([r for r in records if r.get("api") in _INFERENCE])
+    kept = list(calls.values())
+    store.snapshot()  # brings in what is still outstanding
+    checks = [
+        Check("calls", _endings(store) - store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count, len(kept)),
+        *_by_ending(store, kept),
+        *_attempts(store, records),
+        Check("retries", store.value(c.CALL_RETRIES), sum(len(a) - 1 for a in _calls(records).values())),
+        *_tokens(store, records),
+        *_verdicts(store, kept, fallbacks),
+        Check("calls given up", store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count, len(given_up)),
+    ]
+    return [check for check in checks if check.measured or check.truth]
+
+
+def _calls(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Attempts of each call, in order. Counting tokens bears the name of the call that it prepares."""
+    out: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        if record.get("api") in (*_INFERENCE, "embeddings"):
+            out.setdefault(record.get("call", ""), []).append(record)
+    return {name: sorted(attempts, key=lambda r: r["ordinal"]) for name, attempts in out.items()}
+
+
+def _endings(store: Store) -> int:
+    count: int = store.value(c.INFERENCE_DURATION).count
+    return count
+
+
+def _ending(record: dict[str, Any]) -> str:
+    ending = record["ending"]
+    if ending in ("complete", "malformed"):
+        return "ok"
+    return "incomplete" if ending == "no_stop" else "error"
+
+
+def _by_ending(store: Store, kept: list[list[dict[str, Any]]]) -> list[Check]:
+    truth = Counter(_ending(attempts[-1]) for attempts in kept)
+    return [
+        Check(f"calls ended {e}", store.value(c.INFERENCE_DURATION, lz_ending=e).count, truth[e])
+        for e in ("ok", "error", "incomplete")
+    ]
+
+
+def _attempts(store: Store, records: list[dict[str, Any]]) -> list[Check]:
+    """HTTP attempts by status; those cut by a broken connection have none on our side."""
+    seen = [r for r in records if r.get("api") in (*_INFERENCE, "embeddings")]
+    whole = ("complete", "error", "stream_error", "no_stop", "malformed")
+    truth = Counter(str(r["status"]) for r in seen if r["ending"] in whole)
+    truth["broken connection"] = sum(r["ending"] not in whole for r in seen)
+    measured = {s: store.value(c.ATTEMPTS, status=s) for s in c.STATUSES if s != "cancelled"}
+    broken = sum(v for s, v in measured.items() if s in c.TRANSPORT_ERRORS)
+    checks = [Check(f"attempts {s}", v, truth[s]) for s, v in measured.items() if s not in c.TRANSPORT_ERRORS]
+    return [*checks, Check("attempts cut off", broken, truth["broken connection"])]
+
+
+def _tokens(store: Store, records: list[dict[str, Any]]) -> list[Check]:
+    def total(field: str, *sent: str) -> int:
+        return sum(r.get(field, 0) for r in records if r.get("usage_sent", "none") in sent)
+
+    return [
+        Check("input tokens", store.value(c.INPUT_TOKENS), total("input_tokens", "full", "start")),
+        Check("read from prompt cache", store.value(c.CACHE_READ_TOKENS), total("cache_read_tokens", "full", "start")),
+        Check("written to prompt cache", store.value(c.CACHE_WRITE_TOKENS),
+              total("cache_write_tokens", "full", "start")),
+        Check("output tokens", store.value(c.OUTPUT_TOKENS), total("output_tokens", "full")),
+        Check("reasoning tokens", store.value(c.REASONING_TOKENS), total("reasoning_tokens", "full")),
+    ]  # fmt: skip
+
+
+def _verdicts(store: Store, kept: list[list[dict[str, Any]]], fallbacks: int) -> list[Check]:
+    """Verdicts of the mechanisms, where the answer tells the client."""
+    truth: Counter[tuple[str, str]] = Counter({("symbolic", "fallback"): fallbacks})
+    for attempts in kept:
+        for name, found in attempts[-1].get("mechanisms", {}).items():
+            if found["verdict"] and found.get("visible", True):
+                truth[name, found["verdict"]] += 1
+    checks = []
+    for mechanism in c.MECHANISMS:
+        for verdict in c.VERDICTS:
+            measured = store.value(c.FAST_PATH_CALLS, mechanism=mechanism, verdict=verdict)
+            checks.append(Check(f"{mechanism}: {verdict}", measured, truth[mechanism, verdict]))
+    return checks
