@@ -121,14 +121,14 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, quick: bool
             added = measured.added(name, variant) or 0.0
             spread = "[{:.3f}, {:.3f}]".format(*_quartiles(ratios))
             extra = ("", "") if variant == "bare" else (f"{statistics.median(ratios):.3f} {spread}", f"{added * 1e6:.0f}")
-            instructions = measured.instructions.get(name, {}).get(variant)
+            counted = measured.instructions.get(name, {})
             rows.append((
                 LABELS[variant],
                 f"{statistics.median(values) * 1e6:.0f} [{low * 1e6:.0f}, {high * 1e6:.0f}]",
                 *extra,
-                "" if instructions is None else f"{instructions / 1e3:.0f}",
+                f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})" if variant in counted else "",
             ))  # fmt: skip
-        out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions"), rows)
+        out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions (ratio)"), rows)
     out += ["## Start-up, memory, scrapes", ""]
     out += _table(
         ("figure", "", "value"),
