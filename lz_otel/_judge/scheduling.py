@@ -19,7 +19,7 @@ from lz_otel._judge.entities import entities
 from lz_otel._judge.fields import MAX_TEXT, fields, prompt_text
 from lz_otel._judge.simhash import Shape, resembles, shape
 from lz_otel._judge.sinks import TextSink, text_sink
-from lz_otel._memory import BoundedMap
+from lz_otel._memory import BoundedSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,8 +88,7 @@ class Scheduling(Mechanism):
         self._budget = Budget() if budget is None else budget
         self._recent: deque[Shape] = deque(maxlen=RECENT)
         self._similar_at: deque[float] = deque(maxlen=64)
-        # Digest of an entity -> number of the request that named it last.
-        self._entities: BoundedMap[int, int] = BoundedMap(MAX_ENTITIES)
+        self._entities: BoundedSet[int] = BoundedSet(MAX_ENTITIES)
 
     def begin(self, request: Request, facts: Facts) -> None:
         """The answer's text is searched for entities."""
@@ -163,7 +162,7 @@ class Scheduling(Mechanism):
             if ghosts:
                 rows.append((c.GHOST_ENTITIES, (), float(ghosts)))
         for digest in own:
-            self._entities.put(digest, 1)
+            self._entities.add(digest)
 
     def _ghosts(self, answer: str, own: set[int], body: bytes) -> int:
         """Entities that another request named and this one did not, in any spelling."""

@@ -162,8 +162,8 @@ def test_transitions_of_a_session() -> None:
         ask(mechanism, "A", intent=i, session=s)
         for i, s in (("creative", "a"), ("creative", "a"), ("balanced", "b"), ("balanced", "a"), ("balanced", "a"))
     ]
-    results = [next((k[1] for k in f if k[0] == CHANGES), None) for f in found]
-    assert results == [None, "false", None, "true", "false"]
+    results = [{k[1]: v for k, v in f.items() if k[0] == CHANGES} for f in found]
+    assert results == [{}, {"false": 1.0}, {}, {"true": 1.0}, {"false": 1.0}]
 
 
 def test_session_by_user_id() -> None:

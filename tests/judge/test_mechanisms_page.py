@@ -49,7 +49,7 @@ def fill(mechanism: Any) -> None:
             mechanism._outputs.put(bits(63), os.urandom(16))
             mechanism._sessions.put(bits(63), "creative")
         elif mechanism.NAME == "scheduling":
-            mechanism._entities.put(bits(63), 1)
+            mechanism._entities.add(bits(63))
         elif mechanism.NAME == "pruning":
             mechanism.counted._counts.put(bits(63), bits(17))
         elif mechanism.NAME == "response_cache":

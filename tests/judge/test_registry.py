@@ -35,6 +35,43 @@ def test_calls_without_markers_say_nothing(name: str, status: int | None, ending
     assert result is None or (result.verdict is not None and result.verdict.decision == "miss" and not result.measurements)
 
 
+MARKED = {
+    "symbolic": ({}, {"x-anthropic-layer": "zero"}),
+    "pruning": ({"x-anthropic-layer-zero": "enabled"}, {"x-anthropic-layer-zero-pruned-tokens": "5"}),
+    "intent": ({"anthropic-sampling-intent": "creative"}, {"x-anthropic-layer-zero": "true"}),
+    "zeroing": ({"anthropic-layer-zero": "enabled"}, {}),
+    "scheduling": ({"x-anthropic-layer-hint": "zero-latency"}, {"x-anthropic-layer-served": "zero"}),
+}
+
+
+@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("field", ["inference", "llm_call"])
+def test_only_inference_is_judged(name: str, field: str) -> None:
+    """Embeddings, token counting and polling are no calls that a family could serve."""
+    mechanism = MECHANISMS[name](signals.load())
+    exchange = call(*MARKED[name])
+    assert mechanism.judge(exchange) is not None
+    setattr(exchange.facts, field, False)
+    assert mechanism.judge(exchange) is None
+
+
+def test_embeddings_may_come_from_a_store() -> None:
+    """A gateway's store may answer for embeddings; what is no call at all is not judged."""
+    mechanism = MECHANISMS["response_cache"](signals.load())
+    exchange = call({}, {"helicone-cache": "HIT"}, inference=False)
+    assert mechanism.judge(exchange) is not None
+    exchange.facts.llm_call = False
+    assert mechanism.judge(exchange) is None
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_neither_prices_nor_counts_are_needed(name: str) -> None:
+    """Without a price table savings are unknown, without token counting its sources are silent; nothing fails."""
+    result = MECHANISMS[name](signals.load()).judge(call(*MARKED[name], output_tokens=0))
+    assert result is not None
+    assert result.saved_usd is None
+
+
 @pytest.mark.parametrize("name", catalogue.MECHANISMS)
 def test_reasons_are_in_the_catalogue(name: str) -> None:
     """The reasons of a fallback that a module names are those that the catalogue lists for it."""
