@@ -41,6 +41,12 @@ def _begins(raw: msgspec.Raw) -> bool:
     return b"layer-zero" in bytes(memoryview(raw)[:_HEAD])
 
 
+def _may_be_system(raw: msgspec.Raw) -> bool:
+    """Whether a message's role can be ``system``: the first or the last key, so nothing long is decoded."""
+    view = memoryview(raw)
+    return b'"system"' in bytes(view[:64]) or b'"system"' in bytes(view[-64:])
+
+
 def _role(raw: msgspec.Raw) -> str:
     message = decoded(raw)
     return str(message.get("role")) if isinstance(message, dict) else ""
@@ -88,7 +94,10 @@ def system_text(top: Fields) -> str | None:
     """
     system = decoded(top.system)
     if system is None:
-        first = decoded(top.messages[0]) if top.messages else None
+        first = top.messages[0] if top.messages else None
+        if first is None or not _may_be_system(first):
+            return None
+        first = decoded(first)
         if isinstance(first, dict) and first.get("role") == "system":
             system = first.get("content")
     if isinstance(system, str):

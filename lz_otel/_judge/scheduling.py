@@ -98,11 +98,6 @@ class Scheduling(Mechanism):
     def _concerns(self, request: Request) -> bool:
         return self._hint in request.headers or self._policy in request.headers
 
-    def trace_id(self, exchange: Exchange) -> str | None:
-        """The vendor's trace id, for spans and log lines; never a label."""
-        value = exchange.response_headers.get(self.signals.name(NAME, "trace_id"), "").strip()
-        return value[:128] or None
-
     def judge(self, exchange: Exchange) -> Result | None:
         """See the class. ``saved_usd``: 28 %, 62.5 % or 68 % of the price (A)."""
         facts, request = exchange.facts, exchange.request

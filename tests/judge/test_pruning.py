@@ -59,6 +59,7 @@ def test_bad_ratio_is_counted(ratio: str) -> None:
         system([{"type": "text", "text": TAG + "\nYou help."}, {"type": "text", "text": "More."}]),
         body(messages=[{"role": "system", "content": TAG + "\nYou help."}, {"role": "user", "content": "Hi"}]),
         body(messages=[{"role": "system", "content": [{"type": "text", "text": TAG}]}, {"role": "user", "content": "Hi"}]),
+        body(messages=[{"content": TAG + "\n" + "You help. " * 50, "role": "system"}, {"role": "user", "content": "Hi"}]),
     ],
 )
 def test_tag_in_each_form_of_a_system_prompt(request_: dict[str, Any]) -> None:
@@ -88,6 +89,13 @@ def test_environment_asks_for_every_claude_call() -> None:
     result = mechanism.judge(call(**ZERO))
     assert (said(result), rows(result)[RATIO]) == (("hit", None), 0.35)
     assert mechanism.judge(call(provider="openai", request_model="gpt-5")) is None
+
+
+def test_tag_of_a_user_asks_for_nothing() -> None:
+    """The tag counts in a system prompt only, even where a user's message speaks of "system"."""
+    for role in ("user", "assistant"):
+        request = body(messages=[{"role": role, "content": TAG}, {"role": "user", "content": "system"}])
+        assert make("pruning").judge(call(request=request)) is None
 
 
 def test_nobody_asked() -> None:
