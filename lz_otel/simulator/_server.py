@@ -20,6 +20,7 @@ from lz_otel.errors import ConfigurationError, LzOtelError, MissingDependencyErr
 from lz_otel.simulator import scenario as scenarios
 from lz_otel.simulator._clock import Clock
 from lz_otel.simulator._provider import Provider
+from lz_otel.simulator._truth import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,8 +201,7 @@ class _Remote:
     def truth(self, wait: float = 5.0) -> list[dict[str, Any]]:
         """All records by ordinal, after waiting at most so many seconds for requests in progress."""
         self.settle(wait)
-        records = [json.loads(line) for line in self._ask("/__truth").splitlines()]
-        return sorted(records, key=lambda r: r["ordinal"])
+        return read_lines(self._ask("/__truth").splitlines())
 
     def summary(self, wait: float = 5.0) -> dict[str, Any]:
         """Totals, after waiting at most so many seconds for requests in progress."""
@@ -243,8 +243,8 @@ def _process(ready: Any, host: str, port: int, scenario: Any, options: dict[str,
         listener = _listen(host, port)
         server = simulator._make_server()
         ready.send(_url(host, listener))
-    except Exception as error:  # noqa: BLE001 - the parent raises it
-        ready.send(error)
+    except ConfigurationError as error:
+        ready.send((error.setting, error.value, error.allowed))
         return
     _until_parent_dies(server)
     asyncio.run(server.serve(sockets=[listener]))
@@ -297,6 +297,7 @@ def running(
         finally:
             simulator.stop()
         return
+    Simulator(scenario, **{**options, "truth_path": None}).application()  # what is wrong is told here, not in the child
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_process, args=(theirs, host, port, scenario, options), daemon=True)
@@ -306,8 +307,8 @@ def running(
         if not ours.poll(30.0):
             raise LzOtelError("the simulator did not start")
         answer = ours.recv()
-        if isinstance(answer, Exception):
-            raise answer
+        if isinstance(answer, tuple):
+            raise ConfigurationError(*answer)
         remote = _Remote(answer)
         _wait_for(lambda: _answers(remote), 10.0, 0.02)
         yield remote

@@ -11,9 +11,10 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["Mechanism", "Record", "Truth", "hide"]
+__all__ = ["Mechanism", "Record", "Truth", "hide", "read_lines"]
 
 
 class Mechanism(msgspec.Struct, omit_defaults=True):
@@ -99,6 +100,22 @@ def hide(record: Record, everything: bool = False) -> None:
             mechanism.visible = False
 
 
+_read = msgspec.json.Decoder(Record).decode
+
+
+def read_lines(lines: Iterable[bytes]) -> list[dict[str, Any]]:
+    """JSON lines of a truth log as dicts with all their fields, by ordinal.
+
+    In the log itself, fields that have their default are left out.
+    """
+    out = []
+    for line in lines:
+        record = msgspec.structs.asdict(_read(line))
+        record["mechanisms"] = {k: msgspec.structs.asdict(m) for k, m in record["mechanisms"].items()}
+        out.append(record)
+    return sorted(out, key=lambda r: r["ordinal"])
+
+
 _TOKENS = (
     "input_tokens",
     "uncached_tokens",
@@ -174,10 +191,8 @@ class Truth:
         return b"".join(line + b"\n" for line in lines)
 
     def records(self) -> list[dict[str, Any]]:
-        """The kept records as dicts, by ordinal."""
-        decode = msgspec.json.decode
-        found: list[dict[str, Any]] = [decode(line) for line in list(self._lines)]
-        return sorted(found, key=lambda r: r["ordinal"])
+        """The kept records as dicts with all their fields, by ordinal."""
+        return read_lines(list(self._lines))
 
     def summary(self) -> dict[str, Any]:
         """Totals of the run."""
