@@ -209,7 +209,7 @@ class Pipeline:
             if not call.ended and call.open <= 0 and call.last is observer:
                 self.dropped.append(call)
 
-        extensions = observer.extensions
+        extensions, observer.extensions = observer.extensions, None  # only the request itself may hold it
         if isinstance(extensions, dict):
             extensions[_REDIRECT_KEY] = _Redirect(call, finish)
         else:

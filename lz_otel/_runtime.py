@@ -43,6 +43,9 @@ __all__ = [
 _LOG = logging.getLogger("lz_otel")
 _lock = threading.RLock()
 _current: _Runtime | None = None
+# One set of hooks per process: one that another library has wrapped stays, and is used again
+_hooks = Hooks()
+_sdks = SdkHooks(_hooks)
 _fork_registered = False
 
 
@@ -102,8 +105,7 @@ class _Runtime:
             prompt=bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")),
         )
         self.reports = Reports(self.store, self.labels, lambda: () if self.judges is None else self.judges.awake)
-        self.hooks = Hooks()
-        self.sdks = SdkHooks(self.hooks)
+        self.hooks, self.sdks = _hooks, _sdks
         self.exporters: list[Any] = []
         self.exporter_names: list[str] = []
         self._make_exporters(meter_provider, registry)
