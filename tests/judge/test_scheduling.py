@@ -77,6 +77,29 @@ def test_cache_policy(policy: str, bad: bool) -> None:
     assert exchange.facts.malformed == (["header"] if bad else [])
 
 
+@pytest.mark.parametrize(
+    ("headers", "looked_at"),
+    [({}, False), ({"anthropic-version": "2024-10-22"}, False), ({"x-anthropic-cache-policy": "{}"}, True), (ASKED, True)],
+)
+def test_only_scheduled_calls_are_looked_at(headers: dict[str, str], looked_at: bool) -> None:
+    """A call that neither asks nor was served is not looked at, and is not malformed."""
+    mechanism = make("scheduling")
+    exchange = call(headers, {}, mechanism=mechanism)
+    mechanism.judge(exchange)
+    assert (exchange.facts.text_sink is not None, len(mechanism._recent) == 1) == (looked_at, looked_at)
+    assert exchange.facts.malformed == []
+
+
+@pytest.mark.parametrize(
+    ("times", "rate"), [([], 0.0), ([1.0], 0.0), ([1.0, 1.02, 1.04], 50.0), ([1.0, 3.0], 0.5), ([1.0, 1.0], 1000.0)]
+)
+def test_rate_of_similar_calls(times: list[float], rate: float) -> None:
+    """Similar calls per second: intervals by the time from the first to the last."""
+    mechanism = make("scheduling")
+    mechanism._similar_at.extend(times)
+    assert mechanism._similar_rate() == pytest.approx(rate)
+
+
 def test_trace_id_is_never_measured() -> None:
     """The vendor's trace id is for spans and logs (`_measure.spans`): no measurement holds it."""
     result = make("scheduling").judge(call(ASKED, {**ZERO, "x-anthropic-trace-id": "t" * 30}))
