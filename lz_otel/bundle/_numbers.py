@@ -110,7 +110,9 @@ class Guards:
     different_answers: float = number(2, "C", "more than so many different answers in the hour")
     quality_scores: float = number(20, "C", "scores per group in 30 minutes")
     original_tokens: float = number(10_000, "C", "tokens before pruning in 30 minutes")
-    mask_events: float = number(100, "A", "003: masks over which a constant one is suspicious, in 15 minutes")
+    mask_events: float = number(
+        1000, "C", "masks in 15 minutes (003: constant over 100 tokens of one stream; here all streams count)"
+    )
     zeroing_reports: float = number(20, "C", "zeroing reports in 30 minutes")
     creative_calls: float = number(50, "C", "creative calls in 15 minutes")
     cost_usd: float = number(5.0, "C", "USD an hour below which no spike counts")
