@@ -52,6 +52,7 @@ DIAGNOSES = {
 _NO_DIAGNOSIS = frozenset({"unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit"})
 # Providers whose automatic cache is OpenAI's.
 _OPENAI = frozenset({"openai", "azure.ai.openai"})
+_OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whose host nobody has named
 # Their JSON leaves out a count that is 0, so absent means none (D, protobuf JSON).
 _ABSENT_IS_ZERO = frozenset({"gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai"})
 _NO_CACHE = ("gemini-1", "gemini-2.0")  # models older than the automatic cache
@@ -169,7 +170,8 @@ class PromptCache(Mechanism):
         facts = exchange.facts
         tokens = facts.input_tokens or 0
         seen = self._seen(exchange, read, written, (MINIMUM, MINIMUM))
-        if facts.provider not in _OPENAI:
+        named = facts.provider == "other" and _bare(facts.request_model or "").startswith(_OPENAI_MODELS)
+        if facts.provider not in _OPENAI and not named:
             # Lifetimes and steps of other vendors are not documented: only a first use is sure.
             key = hash((seen.scope, seen.route))
             kind = (seen.model, 0, 0, 0)

@@ -418,6 +418,14 @@ def test_other_automatic_caches_say_only_what_is_sure() -> None:
     assert found == [("miss", "first_use"), ("miss", "unknown"), ("miss", "first_use")]
 
 
+def test_openais_models_behind_an_unnamed_gateway() -> None:
+    """A gateway whose host nobody has named serves OpenAI's models from OpenAI's cache."""
+    judge = make()
+    known = {**OPENAI, "provider": "other"}
+    said(judge, exchange(chat("q", model="openai/gpt-6-sol"), **known))
+    assert said(judge, exchange(chat("q", model="openai/gpt-6-sol"), at=1400.0, **known)) == ("miss", "expired")
+
+
 # --- against a cache that remembers everything ----------------------------------------------------
 
 
