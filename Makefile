@@ -61,8 +61,8 @@ alerts: ## Check and unit-test the alert rules with promtool and amtool
 corpus: venv ## Replay the recorded exchanges in ../shared, and print how many are exactly right
 	$(PY) -m pytest -q -rP tests/corpus $(ARGS)
 
-truth: venv ## Run the scenarios of the simulator and compare the metrics with the truth
-	$(BIN)/lz-otel truth $(ARGS)
+truth: venv ## Run every scenario of the simulator and compare the metrics with the truth
+	scripts/truth $(PY) $(ARGS)
 
 bench: venv ## What it costs: writes benchmarks/RESULTS.md (ARGS=--quick for a first look)
 	$(PY) -m benchmarks $(ARGS)
