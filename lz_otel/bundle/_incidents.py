@@ -54,7 +54,7 @@ INCIDENTS: dict[str, Callable[[State], State]] = {
     "intent-header-mistake": lambda s: replace(s, intent_ok=0.04, intent_reason="wrong_header"),
     "over-zeroing": lambda s: replace(s, zeroed=0.78),
     "zeroing-fallback": lambda s: replace(s, zeroing_fallback=0.13),
-    "cache-share-leak": lambda s: replace(s, ghosts=0.004, shared=0.22, decompression_ms=58.0),
+    "cache-share-leak": lambda s: replace(s, ghosts=0.02, shared=0.22, decompression_ms=58.0),
     "layer-down": lambda s: replace(s, layer_up=False),
     "price-change": lambda s: replace(s, price=1.8, unpriced=0.06),
     "provider-overloaded": lambda s: replace(s, overloaded=0.55, slow=1.6),

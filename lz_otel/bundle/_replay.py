@@ -16,7 +16,7 @@ from lz_otel.bundle import _remote_write
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Alert", "alerts", "query_range", "record"]
+__all__ = ["Alert", "alerts", "query_range", "record", "write"]
 
 
 class Alert(NamedTuple):
@@ -56,6 +56,15 @@ def record(url: str, name: str, expr: str, labels: Mapping[str, str], start: int
         series.append(_encoded(own, ((int(at), float(value)) for at, value in one["values"]), step, end))
     _remote_write.post(url, series)
     return len(series)
+
+
+def write(url: str, found: Iterable[dict[str, Any]], shift: int, step: int) -> None:
+    """Write series of a range query back, so many seconds later (or earlier)."""
+    post = []
+    for one in found:
+        values = [(int(at) + shift, float(value)) for at, value in one["values"]]
+        post.append(_encoded(one["metric"], values, step, values[-1][0]))
+    _remote_write.post(url, post)
 
 
 def alerts(url: str, rules: Iterable[Alert], start: int, end: int, step: int) -> dict[str, int]:

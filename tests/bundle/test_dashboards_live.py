@@ -122,7 +122,7 @@ def test_a_service_without_families_is_quiet(loaded: tuple[Prometheus, int, int]
     server, _, end = loaded
     board = load(next(p for p in FILES if "overview" in p.name))
     by_title = {t.title: t for t in targets(board)}
-    for title in ("On the fast path", "Fallbacks, of those that asked"):
+    for title in ("On the fast path", "Fallback share"):
         expr = resolve(by_title[title].expr.replace("$job", "plain-chat"))
         assert server.instant(expr, end) == [], title
     answered = resolve(by_title["Calls answered"].expr.replace("$job", "plain-chat"))

@@ -286,7 +286,7 @@ def _scheduling(q: Queries) -> list[Tile]:
             Query(vendor.gauge(VENDOR_CACHE_HIT_RATE, layer="zero").max("job"), "shared, {{job}}"),
             Query(vendor.gauge(VENDOR_SLICE_EFFICIENCY, block_type="anchor").min("block_type"),
                   "anchor block efficiency", "purple"),
-            unit="percentunit", size=THIRD, axis=(0, 1), empty=empty,
+            unit="percentunit", size=THIRD, axis=(0, 1), patterns={"^shared": style.FULL}, empty=empty,
             limits=style.target_line(t.vendor_cache_hit_low, t.anchor_efficiency_low),
         ),
         lines(

@@ -108,7 +108,7 @@ def build(config: Config) -> Board:
             unit="s", size=(5, 4), empty="no calls",
         ),
         number(
-            "Fallbacks, of those that asked",
+            "Fallback share",
             "Share of the calls that asked for the fast path and did not get it, or gave it up.",
             Query(1 - verdicts(ASKED, "hit", span=False, mechanism=CACHES)),
             unit="percentunit", decimals=1, steps=style.rising(t.zeroing_fallback_high, 0.2), empty="off",
@@ -183,12 +183,12 @@ def build(config: Config) -> Board:
         ),
         sum_up(
             "Which model does what?",
-            "Over the range, one line per requested model. The name leads to Reliability & limits of that model.",
+            "Over the range, one line per requested model; latencies are p95. The name leads to Reliability & limits of that model.",
             {MODEL: "model"},
             Column("calls/s", over(r.CALLS, MODEL) / Expr("$__range_s"), "reqps", decimals=2),
             Column("failed", model_failed, "percentunit", ((None, "text"), (0.01, style.WARN), (0.05, style.BAD)), 2),
             Column("p95", quantile(0.95, over(r.DURATION, "le", MODEL), MODEL), "s"),
-            Column("first token p95", quantile(0.95, over(r.FIRST_TOKEN, "le", MODEL), MODEL), "s"),
+            Column("first token", quantile(0.95, over(r.FIRST_TOKEN, "le", MODEL), MODEL), "s"),
             Column("from cache", ratio(over(r.CACHE_READ, MODEL), over(r.INPUT, MODEL)), "percentunit", decimals=1),
             Column("cost", over(r.COST, MODEL), "currencyUSD", decimals=2),
             size=(14, 9), sort="cost", empty=NO_CALLS,

@@ -300,6 +300,7 @@ def sum_up(
         panel = panel.override_by_name(column.name, look)
     for label, heading in by.items():
         look = [_property("noValue", "(no operation)" if label == "lz_route" else "-")]
+        look.append(_property("custom.minWidth", 130 if label == "gen_ai_request_model" else 100))
         if link:
             look.append(_property("links", [{"title": link[0], "url": link[1]}]))
             link = None
