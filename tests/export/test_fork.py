@@ -189,21 +189,29 @@ os.wait()
 
 
 def test_a_child_does_not_hold_the_parents_port() -> None:
-    """The parent's port is free again when the parent lets go of it, whatever children are still there."""
+    """When the parent is gone its port is free, whatever children are still there."""
     body = """
-store, (port,) = new(lambda s: PrometheusExporter(s, "127.0.0.1", 0))
-number = port.port
-pid = os.fork()
-if pid == 0:
+read, write = os.pipe()
+parent = os.fork()
+if parent == 0:
+    store, (port,) = new(lambda s: PrometheusExporter(s, "127.0.0.1", 0))
+    number = port.port
+    child = os.fork()
+    if child == 0:
+        os.write(write, f"{number} {os.getpid()}".encode())
+        time.sleep(60)
+        os._exit(0)
     time.sleep(60)
     os._exit(0)
-port.stop()
+number, child = map(int, os.read(read, 100).split())
+os.kill(parent, signal.SIGKILL)
+os.wait()
 one = socket.socket()
+one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 one.bind(("127.0.0.1", number))
 one.listen()
 print("free")
-os.kill(pid, signal.SIGKILL)
-os.wait()
+os.kill(child, signal.SIGKILL)
 """
     assert "free\n" == run(body)
 

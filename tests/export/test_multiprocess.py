@@ -251,6 +251,27 @@ print(float(samples[0].rpartition(" ")[2]) == sum(made) + 30)
     assert "True\n" == run(body, tmp_path)
 
 
+def test_a_fork_waits_for_a_write(tmp_path: Path) -> None:
+    """No fork happens while one of our threads is inside prometheus_client: its lock is never copied locked."""
+    body = """
+store, exporter = new(serve=False)
+store.add([ATTEMPT])
+theirs, inside = threading.Lock(), threading.Event()
+class Slow:
+    def inc(self, amount):
+        with theirs:
+            inside.set()
+            time.sleep(0.3)
+exporter._cells[id(catalogue.ATTEMPTS)][ATTEMPT[1]].value = Slow()
+thread = threading.Thread(target=store.add, args=([ATTEMPT],))
+thread.start()
+inside.wait()
+pid = fork(lambda: theirs.acquire(timeout=0.5) or os._exit(1))
+print(os.waitpid(pid, 0)[1])
+"""
+    assert "0\n" == run(body, tmp_path)
+
+
 def test_the_hosts_own_metrics_are_merged_too(tmp_path: Path) -> None:
     """Metrics that the host makes with prometheus_client lie in the same files and are served with ours."""
     body = """

@@ -138,6 +138,7 @@ def test_the_port_serves_openmetrics(exporter: PrometheusExporter) -> None:
     assert 1 == body.count(b"# EOF\n")
     assert body.endswith(b"# EOF\n")
     assert b"shop_orders_total 3.0\n" in body
+    assert 1 == body.count(b"# TYPE lz_cost_usd counter\n")
     assert exporter.collector.text(openmetrics=True).encode() in body
 
 
