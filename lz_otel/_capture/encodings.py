@@ -27,27 +27,33 @@ class Decoder:
 
 
 class _Zlib(Decoder):
-    def __init__(self, wbits: int, *, raw_fallback: bool = False) -> None:
+    def __init__(self, wbits: int) -> None:
         self._object = zlib.decompressobj(wbits)
-        self._raw_fallback = raw_fallback
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         while data:
-            try:
-                out = self._object.decompress(data, _SLICE)
-            except zlib.error:
-                if not self._raw_fallback:
-                    raise
-                # "deflate" is sent with and without the zlib wrapper; clients accept both
-                self._raw_fallback = False
-                self._object = zlib.decompressobj(-zlib.MAX_WBITS)
-                continue
-            self._raw_fallback = False
+            out = self._object.decompress(data, _SLICE)
             data = self._object.unconsumed_tail
-            if out:
-                yield out
-            elif not data:
+            if not out and not data:
                 return
+            yield out
+
+
+class _Deflate(Decoder):
+    """``deflate`` is sent with and without the zlib wrapper; its first two bytes tell."""
+
+    def __init__(self) -> None:
+        self._head = b""
+        self._inner: _Zlib | None = None
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        if self._inner is None:
+            data = self._head = self._head + data
+            if len(data) < 2:
+                return
+            wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+            self._inner = _Zlib(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
+        yield from self._inner.decode(data)
 
 
 class _Brotli(Decoder):
@@ -120,7 +126,7 @@ def _one(name: str) -> Decoder | None:
     if name in ("gzip", "x-gzip"):
         return _Zlib(16 + zlib.MAX_WBITS)
     if name == "deflate":
-        return _Zlib(zlib.MAX_WBITS, raw_fallback=True)
+        return _Deflate()
     if name == "br":
         for package in ("brotli", "brotlicffi"):
             module = _installed(package)
