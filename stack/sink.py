@@ -47,10 +47,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """A webhook of Alertmanager (version 4)."""
         try:
-            length = int(self.headers.get("content-length") or 0)
-            if not 0 < length <= MOST_BYTES:
-                raise ValueError("no body, or too long")
-            body = json.loads(self.rfile.read(length))
+            body = json.loads(self.rfile.read(min(int(self.headers.get("content-length") or 0), MOST_BYTES)))
             alerts = [dict(alert) for alert in body["alerts"]]
         except (ValueError, KeyError, TypeError) as error:
             self._answer(400, "text/plain", f"not a webhook of Alertmanager: {error}\n")
@@ -62,10 +59,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.received.appendleft(body)
         for alert in alerts:
             labels, notes = alert.get("labels", {}), alert.get("annotations", {})
-            print(
+            say(
                 f"{alert.get('status')} {labels.get('severity')} {labels.get('alertname')} "
-                f"job={labels.get('job')}: {notes.get('summary')} {notes.get('description')}",
-                flush=True,
+                f"job={labels.get('job')}: {notes.get('summary')} {notes.get('description')}"
             )
         self._answer(200, "text/plain", "taken\n")
 
@@ -94,6 +90,12 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
+def say(line: str) -> None:
+    """A line on standard output, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def _article(one: dict[str, Any]) -> str:
     labels = one.get("commonLabels", {})
     status = str(one.get("status", ""))
@@ -119,7 +121,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=8080, help="0: any free one")
     args = parser.parse_args()
     with Sink((args.host, args.port)) as sink:
-        print(f"listening on {args.host}:{sink.server_address[1]}", flush=True)
+        say(f"listening on {args.host}:{sink.server_address[1]}")
         try:
             sink.serve_forever()
         except KeyboardInterrupt:

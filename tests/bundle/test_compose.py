@@ -113,7 +113,7 @@ def test_no_default_password() -> None:
     assert environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert environment["GF_AUTH_DISABLE_LOGIN_FORM"] == "true"
     assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
-    assert not re.search(r"password\W+\w", (ROOT / "docker-compose.yml").read_text().replace("no password", ""), re.I)
+    assert not re.search(r"password\W+\w", (ROOT / "docker-compose.yml").read_text().replace("no password", ""), re.IGNORECASE)
 
 
 def test_grafana_provisioning() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import itertools
 import math
 import subprocess
 from typing import TYPE_CHECKING
@@ -127,7 +128,7 @@ def test_restart_is_a_reset() -> None:
         labels = names(series)
         if labels["__name__"] == "lz_internal_overhead_seconds_count":
             numbers = [v for v in series.values if not math.isnan(v)]
-            falls = sum(b < a for a, b in zip(numbers, numbers[1:], strict=False))
+            falls = sum(b < a for a, b in itertools.pairwise(numbers))
             first = labels["instance"].startswith("support-bot-1")
             assert (falls, len(series.values) - len(numbers)) == ((1, 1) if first else (0, 0))
         if labels["__name__"] == "lz_build_info" and labels["version"] == "0.1.0" and "-1:" in labels["instance"]:
@@ -174,11 +175,11 @@ def test_layer_down_is_no_user_error(made: history.History) -> None:
 
 def test_errors_name_the_setting() -> None:
     """An unknown incident, an unknown job and a number out of range are named with what is allowed."""
-    with pytest.raises(ConfigurationError, match="earthquake.*layer-down"):
+    with pytest.raises(ConfigurationError, match=r"earthquake.*layer-down"):
         incident("earthquake")
-    with pytest.raises(ConfigurationError, match="hours=0.*above 0"):
+    with pytest.raises(ConfigurationError, match=r"hours=0.*above 0"):
         history.generate(history.Plan(hours=0))
-    with pytest.raises(ConfigurationError, match="jobs='x'.*families"):
+    with pytest.raises(ConfigurationError, match=r"jobs='x'.*families"):
         history.generate(history.Plan(jobs=("x",)))
 
 
@@ -186,7 +187,7 @@ def test_staged_spreads_evenly() -> None:
     """Incidents follow one another without overlap, within the history."""
     spread = history.staged(list(history.INCIDENTS), 6)
     assert [i.name for i in spread] == list(history.INCIDENTS)
-    for one, after in zip(spread, spread[1:], strict=False):
+    for one, after in itertools.pairwise(spread):
         assert one.begin + one.length <= after.begin
     assert spread[-1].begin + spread[-1].length <= 6 * 3600
     assert history.staged([], 6) == ()
@@ -237,15 +238,15 @@ def test_push_says_what_the_server_said(tmp_path: Path) -> None:
         too_old = labels + _remote_write.encode_samples([1.0], [1000])
         now = labels + _remote_write.encode_samples([1.0], [history.Plan().times()[-1] * 1000])
         _remote_write.post(server.url, [now])
-        with pytest.raises(OSError, match="status 400: .*"):
+        with pytest.raises(OSError, match=r"status 400: .*"):
             _remote_write.post(server.url, [too_old])
 
 
 def test_samples_on_the_wire() -> None:
     """The first gap after a number is a staleness marker; gaps before and after it are left out."""
     encoded = _remote_write.encode_samples([math.nan, 1.0, math.nan, math.nan], [1, 2, 3, 4])
-    sample = bytes.fromhex("120b" "09000000000000f03f" "1002")
-    stale = bytes.fromhex("120b" "09020000000000f07f" "1003")
+    sample = bytes.fromhex("120b09000000000000f03f1002")
+    stale = bytes.fromhex("120b09020000000000f07f1003")
     assert encoded == sample + stale
 
 
