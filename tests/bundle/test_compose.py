@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -52,7 +54,7 @@ def mirror(service: str, folder: Path, below: str) -> Path:
 
 def test_services() -> None:
     """The stack is complete; only the collector has to be asked for."""
-    assert set(SERVICES) == {"demo", "prometheus", "alertmanager", "sink", "grafana", "collector"}
+    assert set(SERVICES) == {"demo", "simulator", "prometheus", "alertmanager", "sink", "grafana", "collector"}
     assert {n: s["profiles"] for n, s in SERVICES.items() if "profiles" in s} == {"collector": ["collector"]}
 
 
@@ -66,7 +68,8 @@ def test_pinned(name: str) -> None:
         assert bases
         assert all(re.fullmatch(r"[\w./-]+:\d+\.\d+\.\d+[\w.-]*", b) for b in bases)
     else:
-        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*", image), image
+        built = {s["image"] for s in SERVICES.values() if "build" in s}
+        assert image in built or re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*", image), image
 
 
 @each_service
@@ -105,6 +108,30 @@ def test_health_checks(name: str) -> None:
         port = re.search(r"127\.0\.0\.1:(\d+)", " ".join(service["healthcheck"]["test"]))
         assert port
         assert any(p.endswith(f":{port[1]}") for p in service["ports"])
+
+
+def test_scrape_targets_are_services() -> None:
+    """Prometheus scrapes, and alerts to, services of this file on ports that they open."""
+    config = yaml.safe_load((ROOT / "stack/prometheus.yml").read_text())
+    groups = [g for job in config["scrape_configs"] for g in job["static_configs"]]
+    groups += [g for a in config["alerting"]["alertmanagers"] for g in a["static_configs"]]
+    for target in (t for g in groups for t in g["targets"]):
+        host, port = target.split(":")
+        service = SERVICES["prometheus" if host == "localhost" else host]
+        assert any(p.endswith(f":{port}") for p in service["ports"]), target
+
+
+def test_commands_are_those_of_the_command_line() -> None:
+    """Every option that the demo and the simulator are started with exists."""
+    pytest.importorskip("typer", reason="the extra cli is not installed")
+    for name in ("demo", "simulator"):
+        command, *options = SERVICES[name]["command"]
+        done = subprocess.run([sys.executable, "-m", "lz_otel.cli", command, "--help"], capture_output=True, text=True,
+                              cwd=ROOT, env={**os.environ, "COLUMNS": "200", "TERM": "dumb"}, timeout=60)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        for option in options:
+            if option.startswith("--"):
+                assert option in done.stdout, option
 
 
 def test_no_default_password() -> None:
@@ -184,7 +211,7 @@ def test_prometheus_runs_with_the_mounted_config(tmp_path: Path, vendor: tuple[i
     """A real Prometheus loads it with all its rules, and scrapes the vendor with the key from the file."""
     port, keys = vendor
     folder = mirror("prometheus", tmp_path, "/etc/prometheus")
-    text = (folder / "prometheus.yml").read_text().replace("demo:8080", f"127.0.0.1:{port}")
+    text = (folder / "prometheus.yml").read_text().replace("simulator:8080", f"127.0.0.1:{port}")
     text = text.replace("scrape_interval: 30s", "scrape_interval: 1s\n    scrape_timeout: 1s")
     with prometheus(folder, text) as server:
         groups = server.get("rules")["groups"]
