@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import multiprocessing
 import os
+import pickle
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -27,9 +29,8 @@ if TYPE_CHECKING:
 
     from lz_otel.simulator.scenario import Scenario
 
-__all__ = ["Simulator", "running", "simulate"]
+__all__ = ["Simulator", "listen", "running", "simulate", "url_of"]
 
-_HOSTS = ("127.0.0.1", "::1", "localhost")
 
 
 def _need(package: str) -> Any:
@@ -39,7 +40,12 @@ def _need(package: str) -> Any:
         raise MissingDependencyError(package, "demo", "the simulator") from None
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        ConfigurationError: the port cannot be bound.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,7 +105,8 @@ class Simulator:
 
         return make_app(self.provider, self._peers)
 
-    def _make_server(self) -> Any:
+    def make_server(self) -> Any:
+        """A uvicorn server for the application, not yet started."""
         uvicorn = _need("uvicorn")
         base = _need("uvicorn.protocols.http.auto").AutoHTTPProtocol
         peers = self._peers
@@ -132,9 +139,9 @@ class Simulator:
 
     def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
         """Serve in a thread; returns when it answers. Port 0 takes a free one; see `url`."""
-        listener = _listen(host, port)
-        self.url = _url(host, listener)
-        server = self._server = self._make_server()
+        listener = listen(host, port)
+        self.url = url_of(host, listener)
+        server = self._server = self.make_server()
         self._thread = threading.Thread(target=self._run, args=(server, listener), name="lz-simulator", daemon=True)
         self._thread.start()
         _wait_for(lambda: server.started or not _alive(self._thread), 10.0)
@@ -231,37 +238,44 @@ def _wait_for(ready: Any, seconds: float, step: float = 0.003) -> bool:
     return True
 
 
-def _url(host: str, listener: socket.socket) -> str:
+def url_of(host: str, listener: socket.socket) -> str:
+    """Base URL of a listening socket."""
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{listener.getsockname()[1]}"
 
 
-def _process(ready: Any, host: str, port: int, scenario: Any, options: dict[str, Any]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops us
+def _spawn(host: str, port: int, scenario: Any, options: dict[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a simulator in a process of its own; its address once it listens."""
+    import_path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    child = subprocess.Popen(
+        [sys.executable, "-m", "lz_otel.simulator._child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": import_path},
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    pickle.dump((host, port, scenario, options), child.stdin)
+    child.stdin.flush()
+    line = child.stdout.readline()
+    answer = json.loads(line) if line else {}
+    if "url" in answer:
+        return child, str(answer["url"])
+    _end(child)
+    if "error" in answer:
+        raise ConfigurationError(*answer["error"])
+    raise LzOtelError("the simulator's process did not start")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            pipe.close()
     try:
-        simulator = Simulator(scenario, **options)
-        listener = _listen(host, port)
-        server = simulator._make_server()
-        ready.send(_url(host, listener))
-    except ConfigurationError as error:
-        ready.send((error.setting, error.value, error.allowed))
-        return
-    _until_parent_dies(server)
-    asyncio.run(server.serve(sockets=[listener]))
-    simulator.provider.truth.close()
-
-
-def _until_parent_dies(server: Any) -> None:
-    """A simulator must not outlive a parent that was killed."""
-    parent = os.getppid()
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        server.should_exit = True
-
-    signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
-    threading.Thread(target=watch, daemon=True).start()
+        child.wait(5.0)  # it ends because its standard input has
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 @contextmanager
@@ -297,27 +311,14 @@ def running(
         finally:
             simulator.stop()
         return
-    Simulator(scenario, **{**options, "truth_path": None}).application()  # what is wrong is told here, not in the child
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_process, args=(theirs, host, port, scenario, options), daemon=True)
-    child.start()
-    theirs.close()
+    Simulator(scenario, **{**options, "truth_path": None}).application()  # what is wrong is told here
+    child, url = _spawn(host, port, scenario, options)
     try:
-        if not ours.poll(30.0):
-            raise LzOtelError("the simulator did not start")
-        answer = ours.recv()
-        if isinstance(answer, tuple):
-            raise ConfigurationError(*answer)
-        remote = _Remote(answer)
+        remote = _Remote(url)
         _wait_for(lambda: _answers(remote), 10.0, 0.02)
         yield remote
     finally:
-        child.terminate()
-        child.join(5.0)
-        if child.is_alive():
-            child.kill()
-            child.join()
+        _end(child)
 
 
 def _answers(remote: _Remote) -> bool:
@@ -348,9 +349,9 @@ def simulate(
     """
     on_start = options.pop("on_start", None)
     simulator = Simulator(scenario, **options)
-    server = simulator._make_server()
-    listener = _listen(host, port)
-    simulator.url = _url(host, listener)
+    server = simulator.make_server()
+    listener = listen(host, port)
+    simulator.url = url_of(host, listener)
     if on_start is not None:
         on_start(simulator.url)
 

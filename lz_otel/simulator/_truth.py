@@ -53,6 +53,8 @@ class Record(msgspec.Struct, omit_defaults=True):
         path: ``fast`` when a mechanism other than prompt cache and pruning served it.
         waited_ms: waiting time that the simulator planned.
         engine_ms: what the fast engine said about itself.
+        similar: the last user text was, but for numbers, that of one of the last 100 that asked
+            for scheduling; depends on the order of arrival.
     """
 
     ordinal: int
@@ -116,14 +118,8 @@ def read_lines(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     return sorted(out, key=lambda r: r["ordinal"])
 
 
-_TOKENS = (
-    "input_tokens",
-    "uncached_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-)
+_INPUT = ("input_tokens", "uncached_tokens", "cache_read_tokens", "cache_write_tokens")
+_TOKENS = (*_INPUT, "output_tokens", "reasoning_tokens")
 
 
 class Truth:
@@ -164,8 +160,8 @@ class Truth:
         totals = self._totals
         totals["requests"] += 1
         totals["bytes_sent"] += record.bytes_sent
-        if record.usage_sent == "full":
-            for name in _TOKENS:
+        if record.usage_sent in ("full", "start"):
+            for name in _TOKENS if record.usage_sent == "full" else _INPUT:
                 totals[name] += getattr(record, name)
         self._count("status", str(record.status))
         self._count("ending", record.ending)
