@@ -61,7 +61,7 @@ class Ledger:
         self._lock = threading.Lock()
 
     def add(self, route: str, ended: str, usage: Any = None) -> None:
-        """One call is over."""
+        """One call is over. A stream that broke off has told its input, and not its output."""
         with self._lock:
             self.counts[route, "calls"] += 1
             self.counts[route, ended] += 1
@@ -69,7 +69,7 @@ class Ledger:
                 read = usage.cache_read_input_tokens or 0
                 written = usage.cache_creation_input_tokens or 0
                 self.counts[route, "input"] += usage.input_tokens + read + written
-                self.counts[route, "output"] += usage.output_tokens
+                self.counts[route, "output"] += usage.output_tokens if ended == "ok" else 0
                 self.counts[route, "cache_read"] += read
 
 
@@ -83,22 +83,21 @@ def prompt(draw: random.Random) -> dict[str, Any]:
     }
 
 
-def read_stream(stream: Any) -> Any:
-    """The usage of a stream read to its end; ``None`` when it ended without its last event."""
-    usage, ended = None, False
-    for event in stream:
-        usage = _usage(event, usage)
-        ended = ended or event.type == "message_stop"
-    return usage if ended else None
+class Reading:
+    """What a caller has learnt from a stream so far."""
 
+    def __init__(self) -> None:
+        self.usage: Any = None
+        self.ended = "other"
 
-def _usage(event: Any, usage: Any) -> Any:
-    """Counts are cumulative, and a later event may leave out what an earlier one said."""
-    if event.type == "message_start":
-        return event.message.usage
-    if event.type == "message_delta" and usage is not None:
-        usage.output_tokens = event.usage.output_tokens
-    return usage
+    def see(self, event: Any) -> None:
+        """Counts are cumulative, and a later event may leave out what an earlier one said."""
+        if event.type == "message_start":
+            self.usage = event.message.usage
+        elif event.type == "message_delta" and self.usage is not None:
+            self.usage.output_tokens = event.usage.output_tokens
+        elif event.type == "message_stop":
+            self.ended = "ok"
 
 
 def sync_caller(url: str, ledger: Ledger, until: float, seed: int) -> None:
@@ -113,27 +112,27 @@ def sync_caller(url: str, ledger: Ledger, until: float, seed: int) -> None:
     plain = httpx2.Client(headers={"x-api-key": "soak", "anthropic-version": "2023-06-01"})
     while time.monotonic() < until:
         kind = draw.choice(("plain", "plain", "stream", "stream", "break", "httpx2"))
-        ended, usage = "other", None
+        read = Reading()
         try:
             with lz_otel.operation(kind):
                 if kind == "plain":
-                    usage = client.messages.create(**prompt(draw)).usage
-                    ended = "ok"
+                    read.usage = client.messages.create(**prompt(draw)).usage
+                    read.ended = "ok"
                 elif kind == "stream":
                     with client.messages.create(**prompt(draw), stream=True) as stream:
-                        usage = read_stream(stream)
-                    ended = "other" if usage is None else "ok"
+                        for event in stream:
+                            read.see(event)
                 elif kind == "break":
                     with client.messages.create(**prompt(draw), stream=True) as stream:
                         next(iter(stream))
                 else:
                     answer = plain.post(f"{url}/v1/messages", json=prompt(draw))
                     if answer.status_code == 200:
-                        usage = anthropic.types.Message.model_validate_json(answer.content).usage
-                        ended = "ok"
+                        read.usage = anthropic.types.Message.model_validate_json(answer.content).usage
+                        read.ended = "ok"
         except (anthropic.APIError, httpx2.HTTPError):
             pass
-        ledger.add(kind, ended, usage)
+        ledger.add(kind, read.ended, read.usage)
     client.close()
     plain.close()
 
@@ -174,22 +173,19 @@ async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks
             if kind == "async cancel":
                 await cancelled(draw)
                 continue
-            ended, usage = "other", None
+            read = Reading()
             try:
                 with lz_otel.operation(kind):
                     if kind == "async plain":
-                        usage, ended = (await client.messages.create(**prompt(draw))).usage, "ok"
+                        read.usage = (await client.messages.create(**prompt(draw))).usage
+                        read.ended = "ok"
                     else:
-                        stopped = False
                         async with await client.messages.create(**prompt(draw), stream=True) as stream:
                             async for event in stream:
-                                usage = _usage(event, usage)
-                                stopped = stopped or event.type == "message_stop"
-                        ended = "ok" if stopped else "other"
-                        usage = usage if stopped else None
+                                read.see(event)
             except (anthropic.APIError, httpx2.HTTPError):
-                ended, usage = "other", None
-            ledger.add(kind, ended, usage)
+                pass
+            ledger.add(kind, read.ended, read.usage)
 
     await asyncio.gather(*(caller(n) for n in range(tasks)))
     await client.close()
@@ -219,23 +215,34 @@ def seen() -> tuple[Counter[tuple[str, str]], Counter[str]]:
     return by_route, totals
 
 
-def scrape(address: str, until: float, samples: list[Sample]) -> None:
-    """Ask for /metrics every second, as Prometheus would, and look at the process meanwhile."""
+def watch(address: str | None, until: float, samples: list[Sample]) -> None:
+    """Look at the process every second, and ask for /metrics as Prometheus would."""
     import urllib.request
 
     from prometheus_client.parser import text_string_to_metric_families
 
     while time.monotonic() < until:
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            families = list(text_string_to_metric_families(answer.read().decode()))
-        if not families:
-            raise RuntimeError("an empty scrape")
+        if address:
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                families = list(text_string_to_metric_families(answer.read().decode()))
+            if not families:
+                raise RuntimeError("an empty scrape")
         samples.append(sample())
         time.sleep(1.0)
 
 
-def compare(ledger: Ledger, attempts: int, samples: Sequence[Sample]) -> list[tuple[str, Any, Any, bool]]:
-    """Every invariant: what, expected, found, whether it holds."""
+def flatness(samples: Sequence[Sample]) -> list[tuple[str, Any, Any, bool]]:
+    """What the process holds at the end, against the middle of the run."""
+    rows = []
+    middle, end = samples[len(samples) * 2 // 5 : len(samples) // 2 + 1], samples[-max(1, len(samples) // 10) :]
+    for name, allowed in (("memory", MEMORY_MB), ("files", FILES), ("threads", THREADS)):
+        grown = statistics.median(getattr(s, name) for s in end) - statistics.median(getattr(s, name) for s in middle)
+        rows.append((f"{name}: grown since the middle", f"≤ {allowed:g}", round(grown, 2), grown <= allowed))
+    return rows
+
+
+def compare(ledger: Ledger, attempts: int) -> list[tuple[str, Any, Any, bool]]:
+    """Every count: what, expected, found, whether it holds."""
     by_route, totals = seen()
     rows: list[tuple[str, Any, Any, bool]] = []
 
@@ -250,10 +257,6 @@ def compare(ledger: Ledger, attempts: int, samples: Sequence[Sample]) -> list[tu
     equal("calls still active", 0, totals["lz_call_active"])
     equal("faults inside lz_otel", 0, totals["lz_internal_errors_total"])
     equal("series over the limit", 0, totals["lz_internal_overflow_total"])
-    middle, end = samples[len(samples) * 2 // 5 : len(samples) // 2 + 1], samples[-max(1, len(samples) // 10) :]
-    for name, allowed in (("memory", MEMORY_MB), ("files", FILES), ("threads", THREADS)):
-        grown = statistics.median(getattr(s, name) for s in end) - statistics.median(getattr(s, name) for s in middle)
-        rows.append((f"{name}: grown since the middle", f"≤ {allowed:g}", round(grown, 2), grown <= allowed))
     return rows
 
 
@@ -270,6 +273,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=4, help="threads of the synchronous SDK")
     parser.add_argument("--tasks", type=int, default=16, help="tasks of the asynchronous SDK")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bare", action="store_true", help="without lz_otel: what of the memory is not ours")
     options = parser.parse_args()
 
     import lz_otel
@@ -280,17 +284,20 @@ def main() -> int:
     faults: list[str] = []
     threading.excepthook = lambda args: faults.append(f"{args.exc_type.__name__}: {args.exc_value}")
     with running(scenario, process=True, latency_scale=0.0, seed=options.seed) as simulator:
-        status = lz_otel.instrument(exporters="prometheus", prometheus_host="127.0.0.1", prometheus_port=0)
+        address = None
+        if not options.bare:
+            status = lz_otel.instrument(exporters="prometheus", prometheus_host="127.0.0.1", prometheus_port=0)
+            address = f"http://127.0.0.1:{status.prometheus_port}/metrics"
         until = time.monotonic() + options.seconds
         url = simulator.url
         threads = [_thread(sync_caller, url, ledger, until, options.seed + n) for n in range(options.threads)]
-        threads.append(_thread(scrape, f"http://127.0.0.1:{status.prometheus_port}/metrics", until, samples))
+        threads.append(_thread(watch, address, until, samples))
         asyncio.run(async_callers(url, ledger, until, options.seed, options.tasks))
         for thread in threads:
             thread.join(60)
         gc.collect()
-        samples.append(sample())
-        rows = compare(ledger, simulator.summary()["begun"], samples)
+        rows = [] if options.bare else compare(ledger, simulator.summary()["begun"])
+        rows += flatness(samples)
         lz_otel.uninstrument()
 
     width = max(len(what) for what, *_ in rows)
@@ -300,6 +307,7 @@ def main() -> int:
         print(f"a caller died: {fault}")
     broken = sum(not holds for *_, holds in rows) + len(faults)
     calls = sum(n for (_, key), n in ledger.counts.items() if key == "calls")
+    print("memory, MB, over the run: " + " ".join(f"{s.memory:.0f}" for s in samples[:: max(1, len(samples) // 20)]))
     print(f"{calls} calls in {options.seconds:.0f} s, {len(rows)} invariants, {broken} broken")
     return 1 if broken else 0
 
