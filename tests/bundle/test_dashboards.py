@@ -252,7 +252,7 @@ def test_red_is_failure_only(board: dict[str, Any]) -> None:
     """Nothing but errors, broken limits and firing pages is red."""
     good = re.compile(
         r"error|incomplete|failed|contradiction|ghost|firing|page|stop|On fire|budget|headroom|left|answered|Gates|"
-        r"limited|Attempts|signals|saving|Saved|written|price|Overhead|Label sets|Models|Fallbacks|p99|What fired|limits|"
+        r"limited|Attempts|signals|saving|Saved|written|price|Overhead|Label sets|Models|Fallback|p99|What fired|limits|"
         r"per call|tried again",
         re.IGNORECASE,
     )  # fmt: skip

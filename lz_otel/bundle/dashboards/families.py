@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, label_values
 from lz_otel.bundle.dashboards.panels import Query, Tile, lines, verdicts
@@ -182,11 +183,11 @@ def _intent(q: Queries) -> list[Tile]:
         return Query(ratio(part, whole), "deterministic" if intent == "deterministic" else "creative, same answer")
 
     def first(p: float) -> Query:
-        expr = q.b.quantile(p, c.TIME_TO_FIRST_TOKEN, NOW, lz_path="fast")
+        expr = q.recorded_quantile(p, r.FIRST_TOKEN, lz_path="fast")
         return Query(expr, f"p{round(p * 100)}", shades[f"p{round(p * 100)}"])
 
-    upper = q.b.quantile(0.8413, c.TIME_TO_FIRST_TOKEN, NOW, lz_path="fast")
-    lower = q.b.quantile(0.1587, c.TIME_TO_FIRST_TOKEN, NOW, lz_path="fast")
+    upper = q.recorded_quantile(0.8413, r.FIRST_TOKEN, lz_path="fast")
+    lower = q.recorded_quantile(0.1587, r.FIRST_TOKEN, lz_path="fast")
     share = q.per_second(c.INTENT_CALLS, "intent").op(
         "/", q.per_second(c.INTENT_CALLS).above(0), ignoring=("intent",), group_left=()
     )

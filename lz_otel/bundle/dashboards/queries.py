@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Not, Regex, Var, ratio
+from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Expr, Not, Regex, Var, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lz_otel.bundle.config import Config
-    from lz_otel.bundle.promql import Expr, Value
+    from lz_otel.bundle.promql import Recorded, Value
     from lz_otel.catalogue import Metric
 
 __all__ = ["ASKED", "ELIGIBLE", "FAILED", "FAMILIES", "FINISHED", "NOW", "RANGE", "Queries"]
@@ -107,6 +107,14 @@ class Queries:
         """Mean of the application's scores, from sums and counts."""
         total = self.b.total(c.QUALITY, **where).rate(window).sum(*by)
         return total / self.b.count(c.QUALITY, **where).rate(window).sum(*by).above(0)
+
+    def recorded_quantile(self, q: float, buckets: Recorded, *by: str, window: str = "", offset: str = "",
+                          **where: Value) -> Expr:  # fmt: skip
+        """``histogram_quantile`` of recorded bucket rates: as cheap for a hundred processes as for one."""
+        series = self.b.recorded(buckets, **where)
+        if window:
+            series = series.over_time("sum_over_time", window, offset)
+        return Expr(f"histogram_quantile({q:g}, {series.sum('le', *by).text})", frozenset(by))
 
     def headroom(self) -> Expr:
         """Share of each limit that is left, of processes that make attempts now."""

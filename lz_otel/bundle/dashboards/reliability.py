@@ -178,7 +178,7 @@ def _streams(board: Board, q: Queries) -> None:
     )
 
     def first(path: str, p: str) -> Query:
-        expr = q.b.quantile(int(p[1:]) / 100, c.TIME_TO_FIRST_TOKEN, NOW, lz_path=path)
+        expr = q.recorded_quantile(int(p[1:]) / 100, r.FIRST_TOKEN, lz_path=path)
         return Query(expr, f"{path} {p}", style.PERCENTILES[path][p])
 
     full = {"lz_ending": "ok", "lz_path": "full"}

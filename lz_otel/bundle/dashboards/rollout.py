@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from grafana_foundation_sdk.models import dashboard as model
 
 from lz_otel import catalogue as c
+from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, choice, label_values, text_box
 from lz_otel.bundle.dashboards.panels import Query, lines, number
@@ -82,7 +83,7 @@ def build(config: Config) -> Board:
     )  # fmt: skip
 
     def p95(window: str, offset: str = "") -> Expr:
-        return q.b.quantile(0.95, c.INFERENCE_DURATION, window, ("lz_path",), offset, lz_ending="ok")
+        return q.recorded_quantile(0.95, r.DURATION, "lz_path", window=window, offset=offset)
 
     def money(window: str, offset: str = "") -> Expr:
         cost = q.per_second(c.COST_USD, window=window, offset=offset)
