@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lz_otel._judge import MECHANISMS, signals
 from lz_otel._judge.cost import Prices
-from lz_otel._judge.gateways import read, speaks
+from lz_otel._judge.gateways import _split, read, speaks
 from tests.judge.exchanges import call, make, rows, said
 
 FALLBACKS = "lz.fast_path.fallbacks"
@@ -96,6 +96,23 @@ def test_cache_status(value: str, decision: str | None) -> None:
     assert one({"cache-status": value}) == (decision, None)
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("a;b", ["a", "b"]),
+        ('a="x;y";b', ['a="x;y"', "b"]),
+        ('a="x";b="y;z";c', ['a="x"', 'b="y;z"', "c"]),
+        (r'a="x\";y";b', [r'a="x\";y"', "b"]),
+        ('a;b="open;c', ["a", 'b="open;c']),
+        ('"a";;b', ['"a"', "", "b"]),
+        (";", ["", ""]),
+    ],
+)
+def test_lists_are_split_outside_quotes(text: str, parts: list[str]) -> None:
+    """A separator within a quoted string belongs to it, after an escaped quote as well."""
+    assert _split(text, ";") == parts
+
+
 ORDER = [
     ("helicone-cache", "HIT", "MISS"),
     ("cache-status", "A; hit", "A; fwd=miss"),
@@ -159,6 +176,7 @@ def test_x_cache_miss_counts_once_the_host_has_hit() -> None:
         ({"x-litellm-attempted-retries": "1"}, ["gateway_retry"]),
         ({"x-litellm-attempted-retries": "0", "x-litellm-attempted-fallbacks": "0"}, []),
         ({"x-portkey-retry-attempt-count": "3"}, ["gateway_retry"]),
+        ({"x-portkey-retry-attempt-count": "1"}, ["gateway_retry"]),
         ({"x-portkey-retry-attempt-count": "-1"}, ["gateway_retry"]),
         ({"x-portkey-retry-attempt-count": "0"}, []),
         ({"helicone-fallback-index": "1"}, ["gateway_fallback"]),
