@@ -91,23 +91,20 @@ def read(headers: Mapping[str, str], now_epoch: float, malformed: list[str] | No
     if not found:
         return []
     limits = []
+    resets: dict[str, float | None] = {"": None}  # several resources often share one time
     for resource, (limit, remaining, reset) in found.items():
-        one = Limit(
-            resource,
-            _count(limit, malformed),
-            _count(remaining, malformed),
-            _seconds(reset, now_epoch, malformed),
-        )
-        if (
-            one.limit is not None
-            or one.remaining is not None
-            or (one.reset_seconds and "-1" not in (limit, remaining))
-        ):
+        if reset not in resets:
+            resets[reset] = _seconds(reset, now_epoch, malformed)
+        seconds = resets[reset]
+        one = Limit(resource, _count(limit, malformed), _count(remaining, malformed), seconds)
+        if one.limit is not None or one.remaining is not None or (seconds and "-1" not in (limit, remaining)):
             limits.append(one)
     return limits
 
 
 def _count(value: str, malformed: list[str] | None) -> int | None:
+    if value.isdecimal() and len(value) <= 15:
+        return int(value)
     value = value.strip()
     if not value or value == "-1":
         return None

@@ -14,7 +14,7 @@ import msgspec
 
 from lz_otel._extract.faults import Fault, fault
 from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
-from lz_otel._extract.values import count, lenient, loads
+from lz_otel._extract.values import count, lenient, loads, whole_members
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
@@ -285,8 +285,12 @@ class Reader:
             self.facts.terminal = True
         elif self._as_lines(body):
             return
-        elif complete and self._status < 300 and not self._kind.startswith(_MEDIA):
-            self._note("body")
+        elif self._status < 300 and not self._kind.startswith(_MEDIA):
+            if complete:
+                self._note("body")
+            known = whole_members(body)
+            if known is not None:
+                self._document(known)
 
     def _as_lines(self, body: bytes) -> bool:
         """Lines of JSON that are labelled as one document."""

@@ -8,7 +8,19 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["MAX_COUNT", "count", "integral", "lenient", "loads", "model_name", "name", "obj", "text", "word"]
+__all__ = [
+    "MAX_COUNT",
+    "count",
+    "integral",
+    "lenient",
+    "loads",
+    "model_name",
+    "name",
+    "obj",
+    "text",
+    "whole_members",
+    "word",
+]
 
 MAX_COUNT = 1 << 53
 """Counts above this are no counts (C): JSON numbers are exact only so far."""
@@ -80,6 +92,32 @@ def loads(data: bytes | str) -> Any:
         return json.loads(data, parse_int=_digits)
     except (ValueError, RecursionError):
         return None
+
+
+# Strings as a whole, what structures a document, and the quote of a string that never ends.
+_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],"]', re.DOTALL).finditer
+_SALVAGE_BYTES = 1 << 18
+
+
+def whole_members(body: bytes) -> bytes | None:
+    """A JSON object that was cut short or goes on with junk, up to its last whole member."""
+    if not body[:64].lstrip().startswith(b"{"):
+        return None
+    depth = 0
+    cut = 0
+    for token in _TOKENS(body[:_SALVAGE_BYTES]):
+        mark = token[0]
+        if mark in (b"{", b"["):
+            depth += 1
+        elif mark in (b"}", b"]"):
+            depth -= 1
+            if depth <= 0:
+                return body[: token.end()]
+        elif mark == b"," and depth == 1:
+            cut = token.start()
+        elif mark == b'"':
+            break
+    return body[:cut] + b"}" if cut else None
 
 
 _SLICES = list[msgspec.Raw] | None

@@ -371,3 +371,58 @@ def test_a_request_of_wrong_kinds_is_still_a_call() -> None:
     found = reader(MESSAGES, {"model": "claude-opus-5", "messages": "hi", "stream": "yes"})
     assert found is not None
     assert ("claude-opus-5", False) == (found.facts.request_model, found.facts.stream)
+
+
+def test_a_comment_is_no_event_line() -> None:
+    """A comment before the data of an event does not lend it the name of the event before."""
+    stop = b": hello\ndata: " + dumps(STOP) + b"\n\n"
+    facts = answer(MESSAGES, STREAMED, sse(START), sse(HEL), stop)
+    assert (1, True, 3) == (facts.content_events, facts.terminal, facts.sse_events)
+
+
+def test_finish_is_once() -> None:
+    """After finish nothing changes any more, whatever still comes."""
+    found = reader(MESSAGES, ASKED)
+    assert found is not None
+    found.feed(dumps(message({"input_tokens": "12", "output_tokens": 1})), 0.0)
+    found.finish(True)
+    found.feed(dumps(message(usage(20))), 0.0)
+    found.finish(True)
+    assert (1, ["usage"]) == (found.facts.output_tokens, found.facts.malformed)
+
+
+def test_an_error_status_is_no_stream_error() -> None:
+    """An error event in the body of an error status is not an error inside a 200."""
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "m"}}
+    facts = answer(MESSAGES, STREAMED, sse(error), status=529)
+    assert ("overloaded_error", False) == (facts.error_type, facts.stream_error)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_body_that_was_cut_tells_what_is_whole(complete: bool) -> None:
+    """Of a body that was cut, its whole members are read; it is not terminal."""
+    body = dumps(message(usage(20)))
+    facts = answer(MESSAGES, ASKED, body[: body.index(b'"stop_reason"') + 5], complete=complete)
+    assert ("claude-opus-5", "msg_1", True) == (facts.response_model, facts.response_id, facts.has_content)
+    assert (None, False, False) == (facts.input_tokens, facts.usage_seen, facts.terminal)
+    assert (["body"] if complete else []) == facts.malformed
+    cut_in_usage = body[: body.index(b'"output_tokens"') + 16]
+    assert answer(MESSAGES, ASKED, cut_in_usage, complete=False).input_tokens is None
+
+
+def test_junk_after_a_body() -> None:
+    """A body that goes on with junk says what it says, and is noted."""
+    facts = answer(MESSAGES, ASKED, dumps(message(usage(20))) + b"junk")
+    assert ((2104, 2000, 100, 20), ["body"]) == (tokens(facts), facts.malformed)
+
+
+def test_empty_pieces() -> None:
+    """Empty pieces are no events, before and within a stream."""
+    facts = answer(MESSAGES, STREAMED, sse(START), b"", sse(HEL), b"", sse(STOP))
+    assert (3, 1, True) == (facts.sse_events, facts.content_events, facts.terminal)
+    found = reader(MESSAGES, STREAMED)
+    assert found is not None
+    found.feed(b"", 0.0)
+    found.feed(sse(STOP), 0.0)
+    found.finish(True)
+    assert (1, True) == (found.facts.sse_events, found.facts.terminal)

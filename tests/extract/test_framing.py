@@ -6,7 +6,7 @@ import tracemalloc
 from zlib import crc32
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lz_otel._extract import framing
@@ -72,6 +72,7 @@ _SSE_TEXT = st.lists(
 ).map(b"".join)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stream=_SSE_TEXT, cuts=st.lists(st.integers(0, 200), max_size=12))
 def test_sse_chunking(stream: bytes, cuts: list[int]) -> None:
     """Any chunking gives the same events, and the same state of being between events."""
@@ -106,10 +107,9 @@ def test_sse_skips_an_event_that_is_too_large(size: int, monkeypatch: pytest.Mon
 def test_sse_holds_no_more_than_one_event() -> None:
     """A line without an end does not grow the memory beyond the limit."""
     parser = Sse()
-    piece = bytes(1 << 16)
     tracemalloc.start()
     for _ in range(320):  # 20 MiB
-        parser.feed(piece + b"")
+        parser.feed(bytes(1 << 16))
     held = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert held < 2 * framing.MAX_EVENT
@@ -123,6 +123,7 @@ def test_lines() -> None:
     assert [(b"", b"{3}")] == parser.rest()
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     lines=st.lists(st.sampled_from([b"{}", b"", b" ", b"[1]\r", b'{"a":1}'])),
     cuts=st.lists(st.integers(0, 60), max_size=8),
@@ -180,6 +181,7 @@ def test_frame_above_the_limit_is_skipped(monkeypatch: pytest.MonkeyPatch) -> No
         assert 1 == parser.lost
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=6))
 def test_frames_of_noise(noise: bytes, cuts: list[int]) -> None:
     """Noise gives no frame, and nothing is raised."""

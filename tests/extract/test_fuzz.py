@@ -123,7 +123,7 @@ def test_broken_bodies(
     assert found[0] == found[2]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(body=st.binary(max_size=60), number=st.integers(0, 1 << 16))
 def test_noise(body: bytes, number: int) -> None:
     """Noise raises nothing and states nothing."""

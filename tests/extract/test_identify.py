@@ -186,7 +186,14 @@ def test_mapped_hosts() -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil-openai.azure.com", "api.openai.com.evil.test", "xaiplatform.googleapis.com", "openai.com"]
+    "host",
+    [
+        "evil-openai.azure.com",
+        "x.api.openai.com.evil.test",
+        "api.openai.com.evil.test",
+        "xaiplatform.googleapis.com",
+        "openai.com",
+    ],
 )
 def test_hosts_match_whole_names(host: str) -> None:
     """A host is known by its whole name or a whole suffix."""

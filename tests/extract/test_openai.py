@@ -106,6 +106,14 @@ def test_stream_with_usage(null: bool) -> None:
     assert ("chatcmpl-1", "gpt-5-2025") == (facts.response_id, facts.response_model)
 
 
+def test_usage_is_final_when_it_comes_alone() -> None:
+    """Some send no finish reason: the chunk without choices is the last word, one with choices is not."""
+    facts = answer(CHAT, streamed(True), sse(ROLE, A, USAGE))
+    assert (100, True, True) == (facts.input_tokens, facts.usage_seen, facts.output_final)
+    facts = answer(CHAT, streamed(True), sse(ROLE, A | {"usage": V}))
+    assert (30, False, False) == (facts.output_tokens, facts.usage_seen, facts.output_final)
+
+
 def test_content_begins_after_the_role() -> None:
     """Casebook 08: a chunk with a role only is no content."""
     facts = answer(CHAT, streamed(True), sse(ROLE), sse(A), sse(B, END, USAGE, "[DONE]"))
