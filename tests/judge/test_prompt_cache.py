@@ -119,3 +119,11 @@ def test_no_diagnosis_leaves_it_to_us(word: str) -> None:
     """Where the vendor says that it does not know, our own reason holds."""
     given_ = exchange(messages("q"), cache_read_tokens=0, cache_write_tokens=9, cache_diagnosis=word)
     assert said(make(), given_) == ("miss", "first_use")
+
+
+def test_a_cost_of_the_providers_own_tells_no_saving() -> None:
+    """Where only the provider's figure is known, what reading saved is not."""
+    judge = make(prices=Prices.load())
+    result = judge.judge(exchange(messages("q"), cache_read_tokens=5, cost_reported=0.01))
+    assert result is not None
+    assert result.saved_usd is None

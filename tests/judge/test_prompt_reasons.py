@@ -326,3 +326,32 @@ def test_two_threads_at_once() -> None:
         thread.join()
     assert failures == []
     assert len(judge._explicit._entries) <= 32
+
+
+def marked(*texts: str, system_bytes: int = 2800, system_mark: bool = True, **more: Any) -> dict[str, Any]:
+    """A request with a breakpoint behind its system prompt too."""
+    block: dict[str, Any] = {"type": "text", "text": LONG[:system_bytes]}
+    if system_mark:
+        block["cache_control"] = {"type": "ephemeral"}
+    return messages(*texts, system=[block], **more)
+
+
+def test_the_minimum_of_the_other_model_is_not_ours() -> None:
+    """A live prefix of another model that is too short for this one does not prove the change of model."""
+    turns = [f"{n}: {LONG[:900]}" for n in range(25)]
+    judge = make()
+    said(judge, exchange(marked(*turns), cache_read_tokens=0, cache_write_tokens=6500))
+    changed = marked("x", *turns, model="claude-sonnet-5")
+    assert said(judge, exchange(changed, at=1010.0, cache_read_tokens=0, cache_write_tokens=6500)) == ("miss", "unknown")
+    changed = marked("x", *turns, model="claude-opus-5-5")
+    assert said(judge, exchange(changed, at=1020.0, cache_read_tokens=0, cache_write_tokens=6500))[1] == "model_changed"
+
+
+def test_a_refresh_at_the_very_end_of_a_life() -> None:
+    """An entry that was refreshed or had just expired is not taken for alive."""
+    judge = make()
+    wrote = {"cache_read_tokens": 0, "cache_write_tokens": 6500}
+    said(judge, exchange(marked(LONG), at=1000.0, **wrote))
+    said(judge, exchange(marked(LONG, "r", system_mark=False), at=1200.0, cache_read_tokens=6500, cache_write_tokens=9))
+    said(judge, exchange(marked(LONG, "s"), at=1300.05, cache_read_tokens=6500, cache_write_tokens=9))
+    assert said(judge, exchange(marked("x" + LONG), at=1350.0, **wrote)) == ("miss", "history_changed")
