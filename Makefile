@@ -59,7 +59,7 @@ alerts: ## Check and unit-test the alert rules with promtool and amtool
 	scripts/check-alerts
 
 corpus: venv ## Replay the recorded exchanges in ../shared, and print how many are exactly right
-	$(PY) -m pytest -q -rP tests/corpus $(ARGS)
+	LZ_CORPUS=all $(PY) -m pytest -q -rP tests/corpus $(ARGS)
 
 truth: venv ## Run every scenario of the simulator and compare the metrics with the truth
 	scripts/truth $(PY) $(ARGS)

@@ -106,8 +106,9 @@ class Conclusions:
             ending, error_type, ended_at = Ending.CANCELLED, "", call.cancelled_at
         exchange: Exchange | None = None
         results: Any = _NO_RESULTS
-        if self.judges is not None:
+        if self.judges is not None or self.call_listeners:
             exchange = self._exchange(call, observer, ending, error_type)
+        if self.judges is not None:
             results = self.judges.judge(exchange)
             self._start_at_zero(common)
         labels = self.labels
