@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lz_otel.simulator import parse, running
+
 anthropic = pytest.importorskip("anthropic")
 
 ASK: dict[str, Any] = {
@@ -157,12 +159,24 @@ def test_read_timeouts(claude: Any, sim: Any, fault: str, stream: bool) -> None:
     assert fault == sim.truth()[0]["fault"]
 
 
-def test_a_client_that_leaves_is_noticed(claude: Any, sim: Any) -> None:
-    """A stream that is closed early is told from one that was read."""
-    with claude.messages.create(**ASK, stream=True, extra_headers={"x-sim-force": "symbolic=miss;latency=2000"}) as stream:
-        for _ in stream:
-            break
-    assert sim.truth()[0]["ending"] in ("complete", "client_closed")
+@pytest.mark.parametrize(
+    ("stream", "expected"), [(True, ("client_closed", "start")), (False, ("client_closed", "none"))]
+)
+def test_a_client_that_leaves_is_noticed(stream: bool, expected: tuple[str, str]) -> None:
+    """In the midst of a stream, or before the answer has begun; what was told until then is known."""
+    with (
+        running(parse("[latency]\nfull_ms = [600, 600]\n[symbolic]\nenabled = true\nhit_rate = 0.0")) as slow,
+        anthropic.Anthropic(base_url=slow.url, api_key="k", max_retries=0) as client,
+    ):
+        if stream:
+            with client.messages.create(**ASK, stream=True) as events:
+                next(iter(events))
+        else:
+            with pytest.raises(anthropic.APITimeoutError):
+                client.messages.create(**ASK, timeout=0.1)
+        (record,) = slow.truth()
+    assert expected == (record["ending"], record["usage_sent"])
+    assert stream == record["mechanisms"]["symbolic"]["visible"]
 
 
 def test_requests_that_break_a_rule(claude: Any) -> None:
