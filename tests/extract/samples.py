@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from functools import cache
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import corpus
-
 from lz_otel.model import Request
+from tests.extract import corpus
 
 WIRE = Path(__file__).parents[1] / "wire"
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from build import MESSAGES, answer, dumps, reader, sse, tokens
+from tests.extract.build import MESSAGES, answer, dumps, reader, sse, tokens
 
 ASKED = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
 STREAMED = {**ASKED, "stream": True}

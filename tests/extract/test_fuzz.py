@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import corpus
-import samples
-from test_framing import split
-
 from lz_otel._extract.values import MAX_COUNT
 from lz_otel.catalogue import MALFORMED
 from lz_otel.model import Facts
+from tests.extract import corpus, samples
+from tests.extract.test_framing import split
 
 EXAMPLES = int(os.environ.get("LZ_FUZZ_EXAMPLES", "2000"))
 TIMES = {"first_content_at", "last_content_at", "chunk_gaps", "text_sink", "mask_sink", "request_fields"}

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from build import reader, request
-
 from lz_otel._extract import candidate
+from tests.extract.build import reader, request
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
 INPUT = {"model": "m", "input": "x"}

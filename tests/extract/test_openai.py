@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from build import CHAT, RESPONSES, answer, dumps, reader, sse, tokens
+from tests.extract.build import CHAT, RESPONSES, answer, dumps, reader, sse, tokens
 
 ASKED = {"model": "gpt-5", "messages": [{"role": "user", "content": "x"}]}
 V = {

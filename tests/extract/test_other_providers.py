@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from base64 import b64encode
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from build import answer, dumps, sse, tokens
-from test_framing import frame
+from tests.extract.build import answer, dumps, sse, tokens
+from tests.extract.test_framing import frame
 
 GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/g:streamGenerateContent"
 GENERATE = "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent"
