@@ -26,6 +26,9 @@ class Prometheus:
     def __init__(self, url: str) -> None:
         self.url = url
 
+    def flush(self) -> None:
+        """Make what was pushed visible; Prometheus does so at once."""
+
     def get(self, path: str, **form: Any) -> Any:
         """The ``data`` of an API answer; a refused query raises with the server's words."""
         body = urllib.parse.urlencode(form, doseq=True).encode() if form else None
@@ -90,10 +93,12 @@ def load(server: Prometheus, plan: history.Plan, config: Config | None = None) -
     config = config or Config()
     made = history.generate(plan)
     history.push(made, server.url)
+    server.flush()
     start, end = made.times[0], made.times[-1]
     step = int(seconds(config.time(config.time.rule_interval)))
     for rule in recording.rules(config):
         _replay.record(server.url, rule.series.name, str(rule.expr), dict(rule.labels), start, end, step)
+        server.flush()
     todo = [
         _replay.Alert(
             alert.name, str(case.expr), seconds(config.time(case.wait)), seconds(config.time(case.keep or "0s")),
@@ -104,3 +109,34 @@ def load(server: Prometheus, plan: history.Plan, config: Config | None = None) -
     ]  # fmt: skip
     _replay.alerts(server.url, todo, start, end, step)
     return start, end
+
+
+class VictoriaMetrics(Prometheus):
+    """The second back end."""
+
+    def flush(self) -> None:
+        urllib.request.urlopen(f"{self.url}/internal/force_flush", timeout=60).close()
+
+
+@contextlib.contextmanager
+def victoria_metrics(folder: Path) -> Iterator[Prometheus]:
+    """Start VictoriaMetrics, the second back end; it answers the same API."""
+    port = free_port()
+    command = [need("victoria-metrics"), f"-storageDataPath={folder}/vm", f"-httpListenAddr=127.0.0.1:{port}",
+               "-retentionPeriod=1y", "-loggerLevel=ERROR", "-search.disableCache=true",
+               "-search.latencyOffset=0s"]  # fmt: skip
+    with (folder / "vm-log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=2):
+                break
+            assert process.poll() is None, (folder / "vm-log").read_text()
+            assert time.monotonic() < deadline, "VictoriaMetrics does not get ready"
+            time.sleep(0.1)
+        yield VictoriaMetrics(url)
+    finally:
+        process.terminate()
+        process.wait(30)

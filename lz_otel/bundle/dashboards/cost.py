@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["build"]
 
 NONE = "no priced calls"
-DAYS_30 = 30 * 86400
 
 
 def build(config: Config) -> Board:
@@ -46,7 +45,7 @@ def build(config: Config) -> Board:
         number("Saved", "Against full price, less what cache writes cost beyond it.", Query(q.saved_over()),
                unit="currencyUSD", decimals=2, steps=((None, style.BAD), (0, style.GOOD)), empty="nothing saved"),
         number("At this pace, 30 days", "The last 24 hours, 30 times: a pace, not a forecast.",
-               Query(DAYS_30 * q.per_second(c.COST_USD, window="24h")), unit="currencyUSD", decimals=0, empty=NONE),
+               Query(30 * q.over(c.COST_USD, window="24h")), unit="currencyUSD", decimals=0, empty=NONE),
         number("Daily budget used", "Last 24 hours / the budget typed in above (USD a day).",
                Query(q.over(c.COST_USD, window="24h") / variable("budget")), unit="percentunit", decimals=0,
                steps=style.rising(t.budget_early, 1), empty=NONE),
