@@ -57,8 +57,8 @@ class Store:
 
     Args:
         metrics: the metrics in force (`catalogue.selected`).
-        max_series: most label sets per metric; what comes later goes to one set of ``other``
-            and counts in ``lz.internal.overflow``.
+        max_series: most label sets per metric. The last twentieth is kept for sets of ``other``: what
+            comes beyond goes there, and counts in ``lz.internal.overflow``.
         listeners: called after each batch, outside the lock, with the measurements applied
             (used for the host's MeterProvider and for multi-process files).
     """
@@ -66,6 +66,7 @@ class Store:
     def __init__(self, metrics: Iterable[Metric], max_series: int = 2000) -> None:
         self.metrics: tuple[Metric, ...] = tuple(metrics)
         self.max_series = max_series
+        self._admitted = max(1, max_series - max_series // 20)
         self.started_ns = time.time_ns()
         self.listeners: list[Callable[[Sequence[Any]], None]] = []
         self.touch_listeners: list[Callable[[Metric, list[tuple[str, ...]]], None]] = []
@@ -156,7 +157,7 @@ class Store:
     def _admit(self, slot: Any, labels: tuple[str, ...]) -> tuple[str, ...]:
         """The label set to use for a new one: itself, or the set of ``other`` over the cap."""
         data, _, _, metric = slot
-        if len(data) < self.max_series:
+        if len(data) < self._admitted:
             return labels
         overflow = self._data.get(catalogue.INTERNAL_OVERFLOW)
         if overflow is not None and metric is not catalogue.INTERNAL_OVERFLOW:

@@ -1,0 +1,245 @@
+"""Operations: routes, outcomes, fallbacks between models, hedges, rejected answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import httpx2
+import pytest
+
+import lz_otel
+from lz_otel.testing import Capture, capture
+from tests.wire_doubles import A_JSON, transport
+
+ASK: dict[str, Any] = {"max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
+URL = "https://api.anthropic.com/v1/messages"
+ZERO = {"x-anthropic-layer": "zero", "x-anthropic-zero-latency": "20"}
+
+
+def answer(request: Any) -> Any:
+    """opus is overloaded; haiku answers; a model named zero is served by the symbolic engine."""
+    import json
+
+    model = json.loads(request.content)["model"]
+    if "opus" in model:
+        body = {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}
+        return httpx2.Response(529, json=body)
+    if "slow" in model:
+        return 200, {"content-type": "application/json"}, [5.0, b"{}"]
+    if "zero" in model:
+        return httpx2.Response(200, headers=ZERO, json={**A_JSON, "model": model})
+    return httpx2.Response(200, json={**A_JSON, "model": model})
+
+
+def client() -> httpx2.Client:
+    """A client on the double."""
+    made = httpx2.Client(transport=transport(httpx2, answer))
+    lz_otel.instrument_client(made)
+    return made
+
+
+def ask(http: Any, model: str) -> Any:
+    """One call."""
+    return http.post(URL, json={**ASK, "model": model})
+
+
+def outcomes(seen: Capture) -> dict[tuple[str, str], int]:
+    """Operations by route and outcome."""
+    return {(k[0], k[2]): v.count for k, v in seen.points("lz.operation.duration").items()}
+
+
+def test_route_and_group_are_labels() -> None:
+    """Calls inside an operation carry its name and group, also in nested ones, and not after it."""
+    with capture(strict=True) as seen:
+        http = client()
+        with lz_otel.operation("outer", group="B"):
+            ask(http, "claude-haiku-5")
+            with lz_otel.operation("inner"):
+                ask(http, "claude-haiku-5")
+        ask(http, "claude-haiku-5")
+        found = {k[3:5]: v.count for k, v in seen.points("gen_ai.client.inference.duration").items()}
+        assert found == {("outer", "B"): 1, ("inner", "B"): 1, ("", ""): 1}
+        assert outcomes(seen) == {("outer", "full"): 1, ("inner", "full"): 1}
+        assert seen.histogram("lz.operation.calls", lz_route="outer").sum == 2
+
+
+def test_another_model_steps_in() -> None:
+    """A call to another model after one failed is a fallback, counted once, with why."""
+    with capture(strict=True) as seen:
+        http = client()
+        with lz_otel.operation("chain"):
+            ask(http, "claude-opus-5")
+            ask(http, "claude-haiku-5")
+        assert seen.points("lz.operation.fallbacks") == {
+            ("chain", "", "claude-opus-5", "claude-haiku-5", "overloaded"): 1.0
+        }
+        assert outcomes(seen) == {("chain", "fallback"): 1}
+        ask(http, "claude-opus-5")
+        ask(http, "claude-haiku-5")
+        assert seen.value("lz.operation.fallbacks") == 1  # nothing is guessed outside an operation
+
+
+def test_all_fail() -> None:
+    """An operation none of whose calls answered is an error."""
+    with capture(strict=True) as seen:
+        http = client()
+        with lz_otel.operation("chain"):
+            ask(http, "claude-opus-5")
+            ask(http, "claude-opus-4-8")
+        assert outcomes(seen) == {("chain", "error"): 1}
+
+
+def test_exception_is_an_error_and_passes() -> None:
+    """The application's own exception ends the operation as an error and is not touched."""
+    mine = RuntimeError("mine")
+    with capture(strict=True) as seen:
+        with pytest.raises(RuntimeError) as caught, lz_otel.operation("x"):
+            raise mine
+        assert caught.value is mine
+        assert outcomes(seen) == {("x", "error"): 1}
+
+
+def test_rejected_fast_answer_is_a_fallback() -> None:
+    """A fast answer that the application rejects counts as a fallback of the mechanism that gave it."""
+    with capture(strict=True) as seen:
+        http = client()
+        with lz_otel.operation("classify") as op:
+            ask(http, "claude-zero")
+            op.reject("schema_invalid")
+            op.reject("schema_invalid")  # said twice, counted once
+            ask(http, "claude-haiku-5")
+        found = {k[5:]: v for k, v in seen.points("lz.fast_path.fallbacks").items()}
+        assert found == {("symbolic", "schema_invalid"): 1.0}
+        assert outcomes(seen) == {("classify", "fallback"): 1}
+        with lz_otel.operation("classify"):
+            ask(http, "claude-zero")
+        assert outcomes(seen)["classify", "fast"] == 1
+
+
+@pytest.mark.parametrize("limit", [True, False])
+def test_lost_hedge_is_no_error(limit: bool) -> None:
+    """A fast attempt beside a standard one: the cancelled loser is no error, and has its own reason."""
+
+    async def run() -> None:
+        http = httpx2.AsyncClient(transport=transport(httpx2, answer))
+        lz_otel.instrument_client(http)
+        await ask(http, "claude-zero")  # wakes the mechanism
+        async with lz_otel.operation("hedged"):
+            fast = asyncio.create_task(http.post(URL, json={**ASK, "model": "slow"}))
+            if limit:
+                await asyncio.sleep(0.02)
+                fast.cancel()
+                await asyncio.gather(fast, return_exceptions=True)
+            standard = asyncio.create_task(http.post(URL, json={**ASK, "model": "claude-haiku-5"}))
+            await standard
+            fast.cancel()
+            await asyncio.gather(fast, return_exceptions=True)
+
+    async def overlapping() -> None:
+        http = httpx2.AsyncClient(transport=transport(httpx2, answer))
+        lz_otel.instrument_client(http)
+        await ask(http, "claude-zero")
+        async with lz_otel.operation("hedged"):
+            fast = asyncio.create_task(http.post(URL, json={**ASK, "model": "slow"}))
+            await asyncio.sleep(0.01)
+            await http.post(URL, json={**ASK, "model": "claude-haiku-5"})
+            fast.cancel()
+            await asyncio.gather(fast, return_exceptions=True)
+
+    with capture(strict=True) as seen:
+        asyncio.run(run() if limit else overlapping())
+        endings = {k[-1]: v.count for k, v in seen.points("gen_ai.client.inference.duration").items()}
+        assert endings["cancelled"] == 1
+        assert "error" not in endings
+        reasons = {k[6]: v for k, v in seen.points("lz.fast_path.fallbacks").items()}
+        # One that was given up before the other began is no hedge
+        assert reasons == ({} if limit else {"hedge_lost": 1.0})
+
+
+def test_decorator_and_threads() -> None:
+    """As a decorator each run is an operation; ``attach`` carries one into a thread."""
+    with capture(strict=True) as seen:
+        http = client()
+
+        @lz_otel.operation("decorated")
+        def work(model: str) -> int:
+            return int(ask(http, model).status_code)
+
+        @lz_otel.operation("decorated")
+        async def work_async() -> str:
+            return "done"
+
+        assert [work("claude-haiku-5"), work("claude-haiku-5")] == [200, 200]
+        assert asyncio.run(work_async()) == "done"
+        assert outcomes(seen) == {("decorated", "full"): 3}
+
+        with lz_otel.operation("threaded") as op:
+
+            def elsewhere() -> None:
+                with op.attach():
+                    ask(http, "claude-haiku-5")
+
+            thread = threading.Thread(target=elsewhere)
+            thread.start()
+            thread.join()
+        assert seen.histogram("lz.operation.calls", lz_route="threaded").sum == 1
+
+
+def test_generators_are_refused() -> None:
+    """A generator cannot be decorated: the error says what to do instead."""
+    with pytest.raises(TypeError, match="use 'with"):
+
+        @lz_otel.operation("x")
+        def generator() -> Any:
+            yield 1
+
+
+def test_many_at_once_are_not_mixed_up() -> None:
+    """Ten operations in one loop, each falling back once."""
+
+    async def one(http: Any) -> None:
+        async with lz_otel.operation("many"):
+            await http.post(URL, json={**ASK, "model": "claude-opus-5"})
+            await asyncio.sleep(0)
+            await http.post(URL, json={**ASK, "model": "claude-haiku-5"})
+
+    async def run() -> None:
+        http = httpx2.AsyncClient(transport=transport(httpx2, answer))
+        lz_otel.instrument_client(http)
+        await asyncio.gather(*(one(http) for _ in range(10)))
+
+    with capture(strict=True) as seen:
+        asyncio.run(run())
+        assert seen.value("lz.operation.fallbacks") == 10
+        assert outcomes(seen) == {("many", "fallback"): 10}
+
+
+def test_quality_and_own_cache() -> None:
+    """Scores go to the current route and group; bad ones are dropped; a cache hit is no call."""
+    with capture(strict=True) as seen:
+        with lz_otel.operation("r", group="pruned"):
+            lz_otel.record_quality(0.97)
+            lz_otel.record_quality(1.5)
+            lz_otel.record_quality(float("nan"))
+            lz_otel.record_response_cache(hit=True, model="claude-haiku-5", provider="anthropic")
+        lz_otel.record_quality(0.5, metric="summary_f1", group="control", route="r")
+        assert {k: v.count for k, v in seen.points("lz.quality").items()} == {
+            ("r", "pruned", "quality"): 1,
+            ("r", "control", "summary_f1"): 1,
+        }
+        assert outcomes(seen) == {("r", "fast"): 1}
+        assert seen.value("lz.fast_path.calls", mechanism="response_cache", verdict="hit") == 1
+        assert seen.value("gen_ai.client.inference.duration") == 0
+
+
+def test_without_instrument_nothing_happens() -> None:
+    """All functions for applications are no-ops before instrument()."""
+    lz_otel.uninstrument()
+    with lz_otel.operation("x", session="s", group="g") as op:
+        op.reject("whatever")
+        lz_otel.record_quality(0.5)
+        lz_otel.record_response_cache(hit=True)
+    assert lz_otel.instrument_client(object()) == 0
+    assert lz_otel.status().enabled is False

@@ -1,0 +1,44 @@
+"""Open attributes stay few, and good names are never pushed out."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lz_otel._measure.labels import OTHER, Labels, clean
+
+
+def test_first_come_first_served() -> None:
+    """The first hundred models keep their names for ever, the rest are ``other``."""
+    labels = Labels()
+    names = [labels.model(f"model-{i}") for i in range(5000)]
+    assert names[:100] == [f"model-{i}" for i in range(100)]
+    assert set(names[100:]) == {OTHER}
+    assert labels.model("model-7") == "model-7"
+
+
+def test_known_models_are_always_admitted() -> None:
+    """A model of the price table keeps its name, whatever was invented before."""
+    labels = Labels(lambda model: model == "claude-opus-5")
+    for i in range(500):
+        labels.model(f"made-up-{i}")
+    assert labels.model("claude-opus-5") == "claude-opus-5"
+    assert labels.model("made-up-400") == OTHER
+
+
+def test_groups_and_routes_have_caps_of_their_own() -> None:
+    """Ten groups, a hundred routes; empty means "does not apply" and is no name."""
+    labels = Labels()
+    commons = {labels.common("chat", "anthropic", "m", f"r{i}", f"g{i}") for i in range(300)}
+    assert len({common[3] for common in commons}) == 101
+    assert len({common[4] for common in commons}) == 11
+    assert labels.common("chat", "anthropic", "m", "", "")[3:] == ("", "")
+
+
+@given(st.text())
+def test_values_are_printable_and_short(value: str) -> None:
+    """A label value is at most 128 printable characters."""
+    found = clean(value)
+    assert len(found) <= 128
+    assert all(ch.isprintable() for ch in found)
+    assert found in (value, OTHER)

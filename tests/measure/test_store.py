@@ -1,0 +1,122 @@
+"""The store: sums, buckets, caps, zeros, snapshots."""
+
+from __future__ import annotations
+
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lz_otel import catalogue as c
+from lz_otel._measure.store import HistogramValue, Store
+
+COMMON = ("chat", "anthropic", "m", "", "")
+
+
+def store(max_series: int = 2000) -> Store:
+    """A store of the newest conventions."""
+    return Store(c.selected("latest"), max_series)
+
+
+def points(made: Store, metric: c.Metric) -> dict[tuple[str, ...], object]:
+    """The points of one metric."""
+    return next((dict(s.points) for s in made.snapshot() if s.metric is metric), {})
+
+
+def test_kinds_do_what_their_name_says() -> None:
+    """A counter adds, an up-down counter adds and subtracts, a gauge sets."""
+    made = store()
+    made.add([(c.ATTEMPTS, (*COMMON, "200"), 1.0), (c.ATTEMPTS, (*COMMON, "200"), 2.0)])
+    made.add([(c.CALL_ACTIVE, COMMON, 1.0), (c.CALL_ACTIVE, COMMON, -1.0)])
+    limit = ("chat", "anthropic", "m", "tokens")
+    made.add([(c.RATE_LIMIT_LIMIT, limit, 5.0), (c.RATE_LIMIT_LIMIT, limit, 3.0)])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 3.0}
+    assert points(made, c.CALL_ACTIVE) == {COMMON: 0.0}
+    assert points(made, c.RATE_LIMIT_LIMIT) == {limit: 3.0}
+
+
+@given(st.lists(st.floats(0, 1000), max_size=50))
+def test_buckets_hold_every_observation_once(values: list[float]) -> None:
+    """Each observation is in the first bucket whose bound is not below it (``le``), as Prometheus has it."""
+    made = store()
+    for value in values:
+        made.add([(c.OP_DURATION, ("r", "g", "fast"), value)])
+    found = made.value(c.OP_DURATION)
+    below = [sum(v <= bound for v in values) for bound in c.DURATION_BUCKETS]
+    assert [sum(found.counts[: i + 1]) for i in range(len(below))] == below
+    assert found.count == len(values) == sum(found.counts)
+
+
+def test_prepared_counts_are_merged() -> None:
+    """Counts that were gathered elsewhere are added bucket by bucket."""
+    made = store()
+    counts = [0] * (len(c.CHUNK_BUCKETS) + 1)
+    counts[2] = 4
+    for _ in range(2):
+        made.add([(c.TIME_PER_OUTPUT_CHUNK, (*COMMON, "full"), (counts, 0.5, 4))])
+    found = made.value(c.TIME_PER_OUTPUT_CHUNK)
+    assert isinstance(found, HistogramValue)
+    assert (found.counts[2], found.sum, found.count) == (8, 1.0, 8)
+
+
+def test_label_sets_are_capped_and_nothing_is_lost() -> None:
+    """Over the cap everything new goes to one set of ``other``; the sum stays right, and it is counted."""
+    made = store(100)
+    for number in range(1000):
+        made.add([(c.ATTEMPTS, ("chat", "p", f"model-{number}", "", "", "200"), 1.0)])
+    found = points(made, c.ATTEMPTS)
+    assert sum(found.values()) == 1000  # type: ignore[arg-type]
+    assert len(found) <= 100
+    assert found["chat", "other", "other", "other", "other", "200"] == 1000 - 95
+    assert points(made, c.INTERNAL_OVERFLOW) == {("lz.attempts",): 1000 - 95}
+
+
+def test_zeros_never_crowd_out_real_series() -> None:
+    """Counters that start at 0 take at most half of the room."""
+    made = store(100)
+    sets = [("chat", "p", f"m{i}", "", "", "200") for i in range(80)]
+    assert len(made.touch(c.ATTEMPTS, sets)) == 50
+    assert set(points(made, c.ATTEMPTS).values()) == {0.0}
+    assert made.touch(c.ATTEMPTS, sets[:10]) == []
+
+
+def test_metrics_out_of_force_are_dropped() -> None:
+    """A measurement of another convention leaves nothing."""
+    made = store()
+    made.add([(c.LEGACY_TOKEN_USAGE, (*COMMON, "", "anthropic", "input"), 5.0)])
+    assert [s.metric.name for s in made.snapshot()] == []
+
+
+def test_threads_lose_nothing() -> None:
+    """Concurrent batches add up."""
+    made = store()
+
+    def work() -> None:
+        for _ in range(2000):
+            made.add([(c.ATTEMPTS, (*COMMON, "200"), 1.0), (c.OP_DURATION, ("", "", "full"), 0.5)])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made.value(c.ATTEMPTS) == 16_000
+    assert made.value(c.OP_DURATION).count == 16_000
+
+
+def test_snapshot_is_a_copy() -> None:
+    """What was handed out does not change any more."""
+    made = store()
+    made.add([(c.OP_DURATION, ("", "", "full"), 0.5)])
+    before = made.snapshot()
+    made.add([(c.OP_DURATION, ("", "", "full"), 0.5)])
+    assert before[0].points[0][1].count == 1
+
+
+def test_clear_starts_from_zero() -> None:
+    """After a fork nothing of the parent's is left, and the lock is new."""
+    made = store()
+    made.add([(c.ATTEMPTS, (*COMMON, "200"), 1.0)])
+    made._lock.acquire()
+    made.clear()
+    assert made.snapshot() == []
