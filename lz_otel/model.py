@@ -96,6 +96,7 @@ class Facts:
     counted_tokens: int | None = None  # answer of a count_tokens request
     cost_reported: float | None = None  # USD, where the provider bills and says it
     output_final: bool = False  # output_tokens is the provider's last word, no placeholder
+    web_search_requests: int | None = None  # billed per request, apart from tokens
     # Attempts inside this answer that are billed on top of the counts above, as stated
     # (Anthropic ``usage.iterations``: ``compaction``, ``advisor_message``)
     billed_besides: list[dict[str, Any]] | None = None

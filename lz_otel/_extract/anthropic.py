@@ -184,6 +184,7 @@ class MessagesReader(Reader):
         facts.cache_write_5m_tokens = self._count(split, "ephemeral_5m_input_tokens")
         facts.cache_write_1h_tokens = self._count(split, "ephemeral_1h_input_tokens")
         facts.reasoning_tokens = self._count(obj(usage.get("output_tokens_details")), "thinking_tokens")
+        facts.web_search_requests = self._count(obj(usage.get("server_tool_use")), "web_search_requests")
         facts.service_tier = name(usage.get("service_tier"))
         facts.speed = name(usage.get("speed"))
         facts.inference_geo = name(usage.get("inference_geo"))

@@ -165,7 +165,7 @@ class Prices:
         plain = rates[0]
         spent = output * rates[1]
         if quote.web_search:
-            searches = getattr(facts, "web_search_requests", None)
+            searches = facts.web_search_requests
             if searches:
                 spent += searches * quote.web_search
         full = total * plain + spent

@@ -157,10 +157,14 @@ def _usage(ended: Ended, rows: list[Row], legacy: bool) -> None:
             _by_modality(rows, c.OUTPUT_TOKENS, base, facts.output_tokens, facts.output_tokens_by_modality)
             if facts.reasoning_tokens:
                 rows.append((c.REASONING_TOKENS, (*base, "text"), float(facts.reasoning_tokens)))
-        if facts.cache_read_tokens is not None:
-            rows.append((c.CACHE_READ_TOKENS, (*base, "text"), float(facts.cache_read_tokens)))
-        if facts.cache_write_tokens is not None:
-            rows.append((c.CACHE_WRITE_TOKENS, (*base, "text"), float(facts.cache_write_tokens)))
+        read, written = facts.cache_read_tokens, facts.cache_write_tokens
+        if facts.input_tokens is not None:  # parts add up to the whole, whatever a server says
+            read = None if read is None else min(read, facts.input_tokens)
+            written = None if written is None else min(written, facts.input_tokens - (read or 0))
+        if read is not None:
+            rows.append((c.CACHE_READ_TOKENS, (*base, "text"), float(read)))
+        if written is not None:
+            rows.append((c.CACHE_WRITE_TOKENS, (*base, "text"), float(written)))
     if legacy:
         for kind, tokens in (("input", facts.input_tokens), ("output", facts.output_tokens)):
             if tokens is not None and (kind == "input" or facts.output_final):
