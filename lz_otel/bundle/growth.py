@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel.bundle import _replay, alerts, history, recording
-from lz_otel.bundle.config import Config
+from lz_otel.bundle.config import Config, seconds
 from lz_otel.bundle.dashboards import dashboards
 from lz_otel.errors import ConfigurationError
 
@@ -130,9 +130,9 @@ def _dashboard(url: str, board: dict[str, Any], start: int, end: int) -> Iterato
     """Times per panel: all its queries, one after the other."""
     overview = "Overview" in board["title"]
     span = 6 * HOUR if overview else end - start
-    step = max(15, span // POINTS)
     for panel in board["panels"]:
         for one in (panel.get("panels") or []) if panel["type"] == "row" else [panel]:
+            step = int(max(15, span // POINTS, seconds(one.get("interval") or "0s")))
             begin = time.perf_counter()
             for target in one["targets"]:
                 expr = resolve(target["expr"], span, step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -69,6 +70,7 @@ def selectors(expr: str) -> list[Selector]:
     return [Selector(m[1] or "", MATCHER.findall(m[2])) for m in SELECTOR.finditer(expr)]
 
 
+@functools.lru_cache
 def exclusions() -> dict[str, Any]:
     data: dict[str, Any] = yaml.safe_load((FOLDER / ".lint").read_text())["exclusions"]
     return data

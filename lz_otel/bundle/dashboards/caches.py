@@ -80,7 +80,7 @@ def build(config: Config) -> Board:
             "Where do they miss?",
             "The ten worst of route, model and reason over the range.",
             {ROUTE: "route", MODEL: "model", "reason": "reason"},
-            Column("misses", worst, decimals=0, gauge=True),
+            Column("misses", worst, gauge=True),
             size=(12, 8), empty="no misses",
         ),
     )  # fmt: skip

@@ -87,7 +87,7 @@ def build(config: Config) -> Board:
         "Cardinality (an expensive query)",
         sum_up("Largest metrics", "Series per metric, for the storage bill.",
                {"__name__": "metric"},
-               Column("series", every.count("__name__").topk(15), decimals=0, gauge=True),
+               Column("series", every.count("__name__").topk(15), gauge=True),
                size=(24, 10), empty=NOTHING),
         collapsed=True,
     )  # fmt: skip

@@ -138,7 +138,7 @@ def build(config: Config) -> Board:
             "operation (not filtered by provider and model).",
             {"mechanism": "mechanism", "reason": "reason"},
             Column("calls", over(r.FALLBACKS, "mechanism", "reason").above(0).or_(steps.sum("mechanism", "reason")).topk(10),
-                   steps=((None, style.FALLBACK),), gauge=True, decimals=0),
+                   steps=((None, style.FALLBACK),), gauge=True),
             size=(8, 8), empty="nothing fell back",
         ),
         lines(
@@ -177,7 +177,7 @@ def build(config: Config) -> Board:
             {"mechanism": "mechanism"},
             Column("hit rate", verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
             Column("honoured", verdicts(ASKED, "hit", "mechanism", mechanism=CACHES), "percentunit", decimals=1),
-            Column("fallbacks", over(r.VERDICTS, "mechanism", verdict="fallback"), decimals=0),
+            Column("fallbacks", over(r.VERDICTS, "mechanism", verdict="fallback")),
             Column("saved", over(r.SAVED, "mechanism"), "currencyUSD", decimals=2),
             size=(10, 9), sort="saved", empty="no mechanism seen",
         ),

@@ -300,7 +300,9 @@ def sum_up(
         panel = panel.override_by_name(column.name, look)
     for label, heading in by.items():
         look = [_property("noValue", "(no operation)" if label == "lz_route" else "-")]
-        look.append(_property("custom.minWidth", 130 if label == "gen_ai_request_model" else 100))
+        look.append(_property("custom.minWidth", 100))
+        if label == "gen_ai_request_model" and len(columns) > 3:
+            look.append(_property("custom.width", 150))
         if link:
             look.append(_property("links", [{"title": link[0], "url": link[1]}]))
             link = None

@@ -161,7 +161,7 @@ def _operations(board: Board, q: Queries) -> None:
               unit="ops", size=(7, 7), stacked=True, colours=style.OUTCOMES, empty=empty),
         sum_up("Which model steps in for which?", "Within one operation, over the range, and why.",
                {"from": "from", "to": "to", "reason": "reason"},
-               Column("fallbacks", q.over(c.OP_FALLBACKS, "from", "to", "reason").above(0), decimals=0, gauge=True,
+               Column("fallbacks", q.over(c.OP_FALLBACKS, "from", "to", "reason").above(0), gauge=True,
                       steps=((None, style.FALLBACK),)),
                size=(10, 7), empty="no model stepped in"),
         lines("What does a fallback cost in time?", "p95 of whole operations per outcome.",
