@@ -225,9 +225,6 @@ def _money(ended: Ended, rows: list[Row]) -> None:
     cost = ended.cost
     if cost is not None:
         rows.append((c.COST_USD, (*ended.common, ended.response_model), cost.usd))
-        for metric, usd in ((c.SAVED_USD, cost.prompt_cache_saved_usd), (c.OVERSPENT_USD, cost.prompt_cache_overspent_usd)):
-            if usd:
-                rows.append((metric, (*ended.common, "prompt_cache"), usd))
     elif ended.facts.llm_call and ended.facts.input_tokens is not None and not ended.cached:
         rows.append((c.COST_UNPRICED, ended.common, 1.0))
 
