@@ -182,10 +182,12 @@ class Conclusions:
             cost = self.prices.price(ended.facts, time(), request)
             if cost is None:
                 return
-            for result in ended.results:
-                verdict = result.verdict
-                if verdict is not None and verdict.mechanism in _CHEAPER and result.saved_usd:
-                    cost = cost._replace(usd=max(0.0, cost.usd - result.saved_usd))
+            cheaper = [r for r in ended.results if r.saved_usd and r.verdict and r.verdict.mechanism in _CHEAPER]
+            if cheaper:
+                # One mechanism has served the call, the first in the contract's order: its price holds
+                cost = cost._replace(usd=max(0.0, cost.usd - cheaper[0].saved_usd))
+                if len(cheaper) > 1:
+                    ended.results = [r._replace(saved_usd=None) if r in cheaper[1:] else r for r in ended.results]
             ended.cost = cost
         except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
             guard.fault("judge", fault)
