@@ -1,6 +1,6 @@
 """`make bench`: runs every case and figure, prints the budgets, writes benchmarks/RESULTS.md.
 
-    python -m benchmarks [--quick] [--case NAME …] [--rounds N] [--instructions] [--no-figures] [--out FILE]
+    python -m benchmarks [--quick] [--case NAME …] [--rounds N] [--instructions] [--growth N] [--no-figures] [--out FILE]
 
 Exits with 1 when a budget was measured and not met (not with ``--quick``).
 """
@@ -71,7 +71,7 @@ def instructions(case: str, port: str, variant: str) -> float:
     return int(found[1]) / calls
 
 
-def figures(quick: bool) -> dict[str, dict[str, float]]:
+def figures(quick: bool, calls: int) -> dict[str, dict[str, float]]:
     """All of `benchmarks.footprint`, each the median of several processes."""
 
     def median(times: int, *arguments: str) -> dict[str, float]:
@@ -79,7 +79,6 @@ def figures(quick: bool) -> dict[str, dict[str, float]]:
         return {key: statistics.median(r[key] for r in runs) for key in runs[0]}
 
     times = 2 if quick else 5
-    calls = 5_000 if quick else 1_000_000
     memory = median(times, "memory", "yes")["mb"] - median(times, "memory", "no")["mb"]
     growth = median(1, "growth", str(calls))
     return {
@@ -97,6 +96,7 @@ def main() -> int:
     parser.add_argument("--case", action="append", choices=CASES, help="only this case (may be repeated)")
     parser.add_argument("--rounds", type=int, default=0, help="rounds of each case")
     parser.add_argument("--instructions", action="store_true", help="count instructions too (valgrind, minutes)")
+    parser.add_argument("--growth", type=int, default=0, help="calls over which growth of memory is measured")
     parser.add_argument("--no-figures", action="store_true", help="no start-up, memory and scrape figures")
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md", help="where the page goes")
     options = parser.parse_args()
@@ -114,7 +114,7 @@ def main() -> int:
                 measured.instructions[name] = {v: instructions(name, port, v) for v in variants}
     if not options.no_figures:
         print("start-up, memory, scrapes", flush=True)
-        measured.figures = figures(options.quick)
+        measured.figures = figures(options.quick, options.growth or (5_000 if options.quick else 1_000_000))
     options.out.write_text(page(measured, BUDGETS, rounds, options.quick), encoding="utf-8")
     rows = verdicts(measured, BUDGETS)
     for promise, budget, shown, met in rows:
