@@ -47,7 +47,9 @@ class _Endpoint:
                 return
             answer = self._provider.serve(self._answer, headers, body, record)
             transport = self._peers.get(scope["client"])
-            await _deliver(answer, record, send, transport)
+            begun = await _deliver(answer, record, send, transport)
+            if not begun and answer.on_lost is not None:
+                answer.on_lost()
         finally:
             self._provider.truth.finish(record)
 
@@ -63,15 +65,17 @@ async def _read(receive: Any) -> bytes | None:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _deliver(answer: Answer, record: Record, send: Any, transport: asyncio.Transport | None) -> None:
+async def _deliver(answer: Answer, record: Record, send: Any, transport: asyncio.Transport | None) -> bool:
+    """Send an answer; whether its head was sent."""
     if answer.wait > 0.0:
         await asyncio.sleep(answer.wait)
     if _gone(transport):
-        return _client_closed(record, before_head=True)
+        _client_closed(record, before_head=True)
+        return False
     if answer.cut == "disconnect":
         if transport is not None:
             transport.abort()
-        return None
+        return False
     headers = answer.headers
     pieces = answer.pieces
     if not answer.chunked:
@@ -90,18 +94,19 @@ async def _deliver(answer: Answer, record: Record, send: Any, transport: asyncio
                 await asyncio.sleep(answer.stall)
             if transport is not None:
                 transport.close()
-            return None
+            return True
         if wait > 0.0:
             await asyncio.sleep(wait)
         if _gone(transport):
-            return _client_closed(record, before_head=False)
+            _client_closed(record, before_head=False)
+            return True
         record.bytes_sent += len(data)
         await send({"type": "http.response.body", "body": data, "more_body": number < last})
     if not record.ending:
         record.ending = "complete"
     if answer.on_end is not None:
         answer.on_end()
-    return None
+    return True
 
 
 def _gone(transport: asyncio.Transport | None) -> bool:

@@ -111,6 +111,7 @@ class Answer:
         "headers",
         "on_begin",
         "on_end",
+        "on_lost",
         "pieces",
         "stall",
         "status",
@@ -128,3 +129,4 @@ class Answer:
         self.stall = 0.0
         self.on_begin: Any = None  # called when the head has been sent
         self.on_end: Any = None  # called when all of it has been sent
+        self.on_lost: Any = None  # called when it is never begun

@@ -134,7 +134,7 @@ class OpenAI:
             answer = (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, pieces)
         else:
             answer = (wire.chat_plain if chat else wire.responses_plain)(ctx, content, answer_id)
-        answer.on_begin = cached.begin
+        answer.on_begin, answer.on_lost = cached.begin, cached.lose
         if record.usage_sent != "full":
             hide(record)
         return answer

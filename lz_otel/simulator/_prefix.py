@@ -80,12 +80,14 @@ def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
 
 
 class _Entry:
-    __slots__ = ("expires", "readable", "ttl")
+    __slots__ = ("died", "expires", "key", "readable", "ttl", "writers")
 
-    def __init__(self, ttl: float) -> None:
+    def __init__(self, key: bytes, ttl: float) -> None:
+        self.key = key
         self.ttl = ttl
         self.expires = 0.0
-        self.readable = False
+        self.readable = self.died = False
+        self.writers = 0  # requests in progress that write it
 
 
 class _Seen:
@@ -112,6 +114,7 @@ class CacheResult(msgspec.Struct):
     entries: list[Any] = []
     seen: Any = None
     lineage: Any = None
+    kept_in: Any = None  # entries of the cache, by key
 
     @property
     def write(self) -> int:
@@ -122,9 +125,19 @@ class CacheResult(msgspec.Struct):
         """The answer has begun: from now on its entries can be read."""
         for entry in self.entries:
             entry.readable = True
+            entry.writers -= 1
         if self.lineage is not None:
             self.lineage.append(self.seen)
             self.lineage = None
+
+    def lose(self) -> None:
+        """The answer never began: what it would have written is not there."""
+        for entry in self.entries:
+            entry.writers -= 1
+            if not entry.readable and not entry.writers:
+                entry.expires = 0.0  # as before, where it had died and was to be written anew
+                if not entry.died:
+                    self.kept_in.pop(entry.key, None)
 
 
 class PrefixCache:
@@ -158,13 +171,14 @@ class PrefixCache:
     def _put(self, key: bytes, ttl: float, expires: float) -> _Entry:
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(ttl)
+            entry = self._entries[key] = _Entry(key, ttl)
             if len(self._entries) > self._limit:
                 self._entries.popitem(last=False)
         elif entry.expires < expires - ttl:
-            entry.readable = False  # dead since then: written anew
+            entry.readable, entry.died = False, True  # dead since then: written anew
         entry.ttl = ttl
         entry.expires = max(entry.expires, expires)
+        entry.writers += 1
         return entry
 
     def anthropic(
@@ -188,7 +202,7 @@ class PrefixCache:
         prefix = f"{workspace}\x00{model}\x00".encode()
         least = minimum_tokens(model)
         usable = [i for i in marks if totals[i] >= least]
-        result = CacheResult(asked=True)
+        result = CacheResult(asked=True, kept_in=self._entries)
         lineage = self._lineage(workspace, route)
         result.seen = _Seen(model, *sections, digests)
         result.lineage = lineage
@@ -264,8 +278,7 @@ class PrefixCache:
                 return "no_breakpoint"
         for other in sorted(self._models.get(workspace, ())):
             if other != model:
-                key = f"{other}".encode()
-                prefix = workspace.encode() + b"\x00" + key + b"\x00"
+                prefix = f"{workspace}\x00{other}\x00".encode()
                 for mark in usable:
                     for position in range(mark, max(-1, mark - LOOK_BACK), -1):
                         entry = self._entries.get(prefix + digests[position])
@@ -287,7 +300,7 @@ class PrefixCache:
         options = request.get("prompt_cache_options")
         ttl = TTL.get(str(options.get("ttl")), 300.0) if isinstance(options, dict) else 300.0
         steps = total // 128
-        result = CacheResult(asked=True)
+        result = CacheResult(asked=True, kept_in=self._entries)
         lineage = self._lineage(workspace, "o\x00" + route)
         chain = blake2b(digest_size=16)
         keys = []
@@ -316,9 +329,7 @@ class PrefixCache:
             else:
                 other_model = [m for m in self._models.get(workspace, ()) if m != model]
                 keys_of = [f"{workspace}\x00{m}\x00{key}\x00o".encode() for m in other_model]
-                alive = any(
-                    (e := self._entries.get(k + keys[7])) is not None and e.expires > now for k in keys_of
-                )
+                alive = any((e := self._entries.get(k + keys[7])) and e.expires > now for k in keys_of)
                 result.reason = "model_changed" if alive else _compare(result.seen, lineage)
         self._models.setdefault(workspace, set()).add(model)
         for step in range(7, steps):

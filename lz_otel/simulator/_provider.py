@@ -192,13 +192,15 @@ class Provider:
         symbolic = self.symbolic.serve(ctx, same) if self.layer_zero_on else ""
         masked = ask_zeroing(ctx) if self.layer_zero_on else False
         shared = ask_scheduling(ctx) if self.layer_zero_on else False
+        # ``legacy`` opts out of the scheduler, and so of all sharing
+        scheduled = ctx.header(b"x-anthropic-layer-hint").split(";")[0].strip() not in ("", "legacy")
         max_tokens = int(body["max_tokens"])
         if max_tokens == 0:
             content = Content("", None, "", 0, 0, "max_tokens")
         else:
             served = symbolic in ("hit", "contradiction")
             content = compose(ctx, self.memory, fingerprint, prompt, intent, served, max_tokens)
-            if ctx.headers.get(b"x-anthropic-layer-hint"):
+            if scheduled:
                 content = self._sharing(ctx, content, prompt, shared)
         wish = record.mechanisms.get("intent")
         if wish is not None and content.text and fault in ("", "slow_headers"):
@@ -226,8 +228,8 @@ class Provider:
         else:
             answer = _messages.plain(ctx, content, message_id, extra)
         record.status = 200
-        answer.on_begin = cached.begin
-        if ctx.headers.get(b"x-anthropic-layer-hint"):
+        answer.on_begin, answer.on_lost = cached.begin, cached.lose
+        if scheduled:
             answer.on_end = lambda: self.memory.learn(prompt)
         return answer
 

@@ -174,7 +174,7 @@ class _Planner:
             session.last = number
         kwargs["extra_headers"] = headers
         counted: dict[str, Any] | None = None
-        if route.count_first and group in route.prune_ratios:
+        if route.count_first and (not route.prune_ratios or (group or "all") in route.prune_ratios):
             counted = {k: kwargs[k] for k in ("model", "messages", "system", "tools") if k in kwargs}
             counted["extra_headers"] = {"x-sim-call": f"c{number}", "x-sim-route": route.name}
         mean = route.quality.get(group or "all", route.quality.get("all"))
