@@ -72,7 +72,7 @@ class _Api(BaseHTTPRequestHandler):
 def api() -> Iterator[str]:
     """Base address of a Messages API that always answers the same."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
