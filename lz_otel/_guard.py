@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Guard:
             raise error
         try:
             if self.on_fault is not None:
-                self.on_fault(where)
+                with suppress(Exception):  # what cannot be counted is logged all the same
+                    self.on_fault(where)
             kind = (where, type(error).__name__)
             now = time.monotonic()
             with self._lock:

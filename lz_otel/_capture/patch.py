@@ -114,14 +114,13 @@ def _attach(observer: Any, response: Any, body: Any) -> None:
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("extract", fault)
     try:
-        if response.is_stream_consumed:
-            observer.whole(response.content)
-            observer.end()
-        else:
+        if not response.is_stream_consumed:
             response.stream = body(response.stream, observer)
+            return
+        observer.whole(response.content)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
-        tell(observer.end)
+    tell(observer.end)
 
 
 def _sync_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
@@ -222,7 +221,7 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
     original = getattr(transport, method)
 
     def handle_request(request: Any) -> Any:
-        started_at = perf_counter()
+        started_at = _now()
         seen: list[bool] = []
         token = inner_seen.set(seen)
         try:
@@ -239,7 +238,7 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
         return response
 
     async def handle_async_request(request: Any) -> Any:
-        started_at = perf_counter()
+        started_at = _now()
         seen: list[bool] = []
         token = inner_seen.set(seen)
         try:
@@ -263,7 +262,16 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
     _OWN_TRANSPORTS.append((weakref.ref(transport), method, hook))
 
 
-def _report_failure(hooks: Hooks, request: Any, started_at: float, error: BaseException) -> None:
+def _now() -> float | None:
+    """The clock, ``None`` if even that fails: the hub then takes its own. Never raises."""
+    try:
+        return perf_counter()
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        return None
+
+
+def _report_failure(hooks: Hooks, request: Any, started_at: float | None, error: BaseException) -> None:
     observer = _begin(hooks, request, started_at)
     if observer is not None:
         tell(observer.fail, error)
