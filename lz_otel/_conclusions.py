@@ -129,8 +129,9 @@ class Conclusions:
             self._price(ended, observer.request)
         if not ended.cached and not limits.MARKERS.isdisjoint(observer.headers):
             self._limits[common[:3]] = (observer.headers, time())
-        if call.operation is not None:
-            call.operation.call_ended(ended)
+        operation, call.operation = call.operation, None  # told once, whatever fails from here on
+        if operation is not None:
+            operation.call_ended(ended)
         if self.spans is not None:
             self.spans.call_ended(call, observer, ended)
         for listener in self.call_listeners:

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _extract
+from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation
 from lz_otel._capture.headers import is_cancellation, lower
 from lz_otel._capture.observer import Observer
@@ -120,16 +121,20 @@ class Pipeline:
             return None
         if not known and len(self._calls_of) < _MAX_KNOWN:
             self._calls_of.add((host, path))
-        call.open += 1
-        call.attempts += 1
-        if call.attempts == 1:
-            self._first_attempt(call, observer, prompt)
-        if self.spans is not None and prompt and observer.facts.llm_call:
-            self.spans.attempt_begun(call, observer)
-        if not call.sdk:
-            observer.extensions = http_request.extensions
-        if self.overhead_sample and self._random() < self.overhead_sample:
-            call.overhead = (call.overhead or 0.0) + perf_counter() - now
+        try:
+            call.open += 1
+            call.attempts += 1
+            if call.attempts == 1:
+                self._first_attempt(call, observer, prompt)
+            if self.spans is not None and prompt and observer.facts.llm_call:
+                self.spans.attempt_begun(call, observer)
+            if not call.sdk:
+                observer.extensions = http_request.extensions
+            if self.overhead_sample and self._random() < self.overhead_sample:
+                call.overhead = (call.overhead or 0.0) + perf_counter() - now
+        except Exception:
+            self.lost(call)
+            raise
         return observer
 
     def _is_prompt(self, call: Call) -> bool:
@@ -153,13 +158,29 @@ class Pipeline:
         call.generation = self.generation
         return call
 
+    def lost(self, call: Call) -> None:
+        """A fault of ours has lost track of a call: it is not counted, and not held for ever either."""
+        self._open.discard(call)
+        if not call.end_once():
+            return
+        if self.prompt and call.common is not None:
+            self.store.add(((CALL_ACTIVE, call.common, -1.0),))
+        self._release(call)
+
+    @staticmethod
+    def _release(call: Call) -> None:
+        """Its operation must not wait for a call that will not be reported."""
+        operation, call.operation = call.operation, None
+        if operation is not None:
+            operation.call_lost()
+
     def _first_attempt(self, call: Call, observer: Observer, prompt: bool) -> None:
+        if prompt and not observer.facts.llm_call:
+            return  # counting tokens and the like: nobody waits for it as a call
         if call.operation is not None:
             call.operation.call_begun()
         if self.prompt and prompt:
-            self.conclusions.name(call, observer)
-            if observer.facts.llm_call:
-                self.store.add(((CALL_ACTIVE, call.common, 1.0),))
+            self.store.add(((CALL_ACTIVE, self.conclusions.name(call, observer), 1.0),))
         else:
             call.first = observer
             self._open.add(call)
@@ -263,6 +284,7 @@ class Pipeline:
                     item.finish_dropped()
             except Exception as fault:  # noqa: BLE001 - runs in the host's threads
                 guard.fault("capture", fault)
+                forget(self, item if isinstance(item, Call) else item.call)
 
     def _work(self) -> None:
         """Read and count what has ended, in order."""
@@ -281,6 +303,8 @@ class Pipeline:
                     self.conclusions.attempt(item, rows)
             except Exception as fault:  # noqa: BLE001 - one odd call must not lose the others
                 guard.fault("measure", fault)
+                if isinstance(item, Call):
+                    self._release(item)
         if rows:
             self.store.add(rows)
 

@@ -16,15 +16,25 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.observer import Observer
 
-__all__ = ["shells"]
+__all__ = ["forget", "shells", "tell"]
 
 _SHELLS: dict[str, tuple[Any, Any]] = {}
 
 
 def tell(method: Callable[..., Any], *arguments: Any) -> None:
-    """Call a method of the observer; a fault of ours ends here."""
+    """Call a method of the observer; a fault of ours ends here, and the observer with it."""
     try:
         method(*arguments)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        observer: Observer = getattr(method, "__self__")  # noqa: B009 - a bound method always has one
+        forget(observer.hub, observer.call)
+
+
+def forget(hub: Any, call: Any) -> None:
+    """After a fault of ours: the hub must not hold this call for ever. Never raises."""
+    try:
+        hub.lost(call)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
 

@@ -63,7 +63,6 @@ class Observer:
         "_feed",
         "_headers",
         "_how",
-        "_hub",
         "_opened",
         "_pieces",
         "_raw_headers",
@@ -79,6 +78,7 @@ class Observer:
         "first_byte_at",
         "generation",
         "head_at",
+        "hub",
         "last_byte_at",
         "reader",
         "received",
@@ -88,7 +88,7 @@ class Observer:
     )
 
     def __init__(self, hub: Any, call: Call, request: Request, candidates: Any, started_at: float) -> None:
-        self._hub = hub
+        self.hub = hub
         self.call = call
         self.request = request
         self.candidates = candidates
@@ -179,7 +179,7 @@ class Observer:
     def _read_along(self) -> None:
         """From now on read the body as it passes, after what was kept of it."""
         self.feed = self._along
-        if self._hub.ready(self):
+        if self.hub.ready(self):
             self._open()
         self._pieces = []
 
@@ -196,7 +196,7 @@ class Observer:
             if self._decoder is None:
                 self.encoding_failed = True
                 self._feed = None
-        self._hub.head_arrived(self)
+        self.hub.head_arrived(self)
         at = self.last_byte_at
         for piece in self._pieces:
             if self._feed is None or at is None:
@@ -265,7 +265,7 @@ class Observer:
         only note it, the hub reports it at its next turn.
         """
         if self._ended:
-            self._hub.dropped.append(self)
+            self.hub.dropped.append(self)
 
     def finish_dropped(self) -> None:
         """Report a body that was dropped; called by the hub outside the collector."""
@@ -282,7 +282,7 @@ class Observer:
         if error is not None:  # the exception itself holds the host's frames: it is not kept
             name = "" if is_cancellation(error) else type(error).__name__
             self._failure = (name, transport_error(error))
-        self._hub.attempt_ended(self)
+        self.hub.attempt_ended(self)
 
     # --- later -----------------------------------------------------------------------------------
 

@@ -230,6 +230,16 @@ class Operation:
         """A call of this operation, or of one inside it, has ended."""
         self._take(CallRecord(ended), own=True)
 
+    def call_lost(self) -> None:
+        """A call of this operation, or of one inside it, will not be reported."""
+        with self._lock:
+            self._open -= 1
+            left = self._left_at is not None and self._open <= 0
+        if self.parent is not None:
+            self.parent.call_lost()
+        if left:
+            self._report()
+
     def _take(self, record: CallRecord, *, own: bool) -> None:
         with self._lock:
             self._open -= 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context
 
+from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation
 from lz_otel._capture.patch import hook_client
 from lz_otel._guard import guard
@@ -113,6 +114,9 @@ def _exit(owner: SdkHooks, begun: _Begun, error: BaseException | None) -> None:
             hub.call_left(begun.call, error)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
+        hub = owner.hooks.hub
+        if hub is not None:
+            forget(hub, begun.call)
 
 
 def _look_for_span(owner: SdkHooks) -> None:
