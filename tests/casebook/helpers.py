@@ -30,7 +30,7 @@ CHAT_URL = "https://api.openai.com/v1/chat/completions"
 
 CALLS = "gen_ai.client.inference.duration"
 FIRST_CHUNK = "gen_ai.client.inference.time_to_first_chunk"
-FIRST_TOKEN = "lz.call.time_to_first_token"  # noqa: S105 - no password
+FIRST_TOKEN = "lz.call.time_to_first_token"
 INPUT = "gen_ai.client.inference.usage.input_tokens"
 OUTPUT = "gen_ai.client.inference.usage.output_tokens"
 READ = "gen_ai.client.inference.usage.cache_read.input_tokens"

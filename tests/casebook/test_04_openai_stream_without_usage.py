@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from lz_otel import testing
-from tests.casebook.helpers import CHAT, FIRST_TOKEN, SAMPLES, SSE, USAGE_MISSING, gpt, observed, settle, stream
+from tests.casebook.helpers import (
+    CHAT,
+    FIRST_TOKEN,
+    SAMPLES,
+    SSE,
+    USAGE_MISSING,
+    gpt,
+    observed,
+    settle,
+    stream,
+)
 from tests.wire_doubles import o_full
 
 ASKED = {"stream_options": {"include_usage": True}}

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.casebook.helpers import ASK, CHAT, FIRST_CHUNK, FIRST_TOKEN, claude, gpt, module_response, observed, settle, stream
+from tests.casebook.helpers import (
+    ASK,
+    CHAT,
+    FIRST_CHUNK,
+    FIRST_TOKEN,
+    claude,
+    gpt,
+    module_response,
+    observed,
+    settle,
+    stream,
+)
 from tests.wire_doubles import A_JSON, a_full, o_full
 
 # The waits of the case, a fifth of them: before the first event, the first token, the rest

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WAIT = 0.01  # before each event; the case has 0.05
 
 
-class Mine(Exception):
+class Mine(Exception):  # noqa: N818 - an exception of somebody who has not read our rules
     """An exception of the application's own."""
 
 
@@ -52,7 +52,7 @@ def stop(vendor: str, double: Pieces, way: str, told: Callable[[], None]) -> Non
     """Stop a stream at its first text, in one of the ways of the case."""
     stream = opened(vendor, double, asynchronous=False)
     if way == "exception":
-        with pytest.raises(Mine), stream:
+        with pytest.raises(Mine), stream:  # noqa: PT012 - the loop is what is left
             for event in stream:
                 if first_text(vendor, event):
                     raise Mine
@@ -78,7 +78,7 @@ async def stop_async(vendor: str, double: Pieces, way: str, told: Callable[[], N
     """The same, asynchronous."""
     stream = await opened(vendor, double, asynchronous=True)
     if way == "exception":
-        with pytest.raises(Mine):
+        with pytest.raises(Mine):  # noqa: PT012 - the loop is what is left
             async with stream:
                 async for event in stream:
                     if first_text(vendor, event):

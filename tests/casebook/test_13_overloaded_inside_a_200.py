@@ -38,10 +38,7 @@ def test_13_an_error_event_is_the_providers_error(before: int, way: str, asynchr
     with observed() as found:
         client = claude(stream([*a_full()[:before], ERROR]), asynchronous)
         with pytest.raises(anthropic.APIStatusError) as caught:
-            if way == "create":
-                settle(client.messages.create(**ASK, stream=True))
-            else:
-                helper_events(client, **ASK)
+            helper_events(client, **ASK) if way == "stream" else settle(client.messages.create(**ASK, stream=True))
         assert 200 == caught.value.status_code
         assert ({"error": 1}, {"overloaded_error": 1}) == (found.outcomes(), found.errors())
         assert ({"200": 1}, {}) == (found.by(ATTEMPTS), found.by(RETRIES))

@@ -11,7 +11,19 @@ import openai
 import pytest
 
 import lz_otel
-from tests.casebook.helpers import ASK, ATTEMPTS, CALLS, FALLBACKS, INPUT, OPERATIONS, claude, gpt, module_response, observed, refusal
+from tests.casebook.helpers import (
+    ASK,
+    ATTEMPTS,
+    CALLS,
+    FALLBACKS,
+    INPUT,
+    OPERATIONS,
+    claude,
+    gpt,
+    module_response,
+    observed,
+    refusal,
+)
 from tests.wire_doubles import A_JSON, O_JSON
 
 OPUS, HAIKU, GPT = "claude-opus-5", "claude-haiku-5", "gpt-5"
@@ -162,3 +174,17 @@ def test_16_the_share_served_by_a_fallback() -> None:
             with lz_otel.operation("ticket"):
                 chain.ask(*models)
         assert {"fallback": 2, "full": 2} == outcomes(found)
+
+
+def test_16_counting_tokens_is_no_call_of_a_chain() -> None:
+    """An operation that also counts tokens (as an application that picks a model does) is reported."""
+
+    def answer(request: Any) -> Any:
+        return module_response(request, 200, {"input_tokens": 5})
+
+    with observed() as found:
+        with lz_otel.operation("ticket"):
+            claude(answer).messages.count_tokens(model=OPUS, messages=ASK["messages"])
+            Chain().ask(OPUS)
+        assert {"full": 1} == outcomes(found)
+        assert {(OPUS, "ok"): 1} == calls(found)
