@@ -21,7 +21,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     # A named number: "order 12345", "Order-No. AB-123", "订单号：12345"; and "#12345"
     ("order", re.compile(
         r"(?:(?<![A-Za-z])(?:order|invoice|ticket|case|booking|tracking|customer|account)"
-        r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9])",
+        r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
         re.IGNORECASE,
     )),
     ("phone", re.compile(r"(?<![\w.+/-])\+?\(?[0-9](?:[ ().-]{0,2}[0-9]){8,14}(?![\w/-])")),
