@@ -39,6 +39,7 @@ class Judges:
     Attributes:
         awake: names of the mechanisms that have something to say, in the catalogue's order; replaced
             by a new tuple when one wakes up, never changed.
+        by_name: the mechanisms that are on, awake or not.
     """
 
     def __init__(
@@ -55,23 +56,23 @@ class Judges:
 
     def _make(self) -> None:
         self._counted = CountedTokens()
-        self._all: dict[str, Any] = {}
+        self.by_name: dict[str, Any] = {}
         for name in ORDER:
             if name in self._on:
-                self._all[name] = MECHANISMS[name](
+                self.by_name[name] = MECHANISMS[name](
                     self._signals, prices=self._prices, counted=self._counted, miss_reasons=self._miss_reasons
                 )
-        self._sleeping = frozenset(self._all) if self._auto else frozenset()
+        self._sleeping = frozenset(self.by_name) if self._auto else frozenset()
         self.awake = ()
         self._active: tuple[Any, ...] = ()
         self._beginners: tuple[Any, ...] = ()
-        self._prompt_cache = self._all.get(_PROMPT_CACHE)
-        self._wake(self._environment if self._auto else self._all)
+        self._prompt_cache = self.by_name.get(_PROMPT_CACHE)
+        self._wake(self._environment if self._auto else self.by_name)
 
     def _wake(self, names: Iterable[str]) -> None:
-        woken = set(self.awake) | (set(names) & set(self._all))
+        woken = set(self.awake) | (set(names) & set(self.by_name))
         self._sleeping = self._sleeping - woken
-        active = [self._all[n] for n in ORDER if n in woken and n != _PROMPT_CACHE]
+        active = [self.by_name[n] for n in ORDER if n in woken and n != _PROMPT_CACHE]
         self._active = tuple(active)
         self._beginners = tuple(m for m in active if m.BEGINS)
         self.awake = tuple(n for n in ORDER if n in woken)

@@ -85,7 +85,7 @@ class Scheduling(Mechanism):
         name = self.signals.name
         self._hint, self._served = name(NAME, "hint"), name(NAME, "served")
         self._policy = name(NAME, "cache_policy")
-        self._budget = Budget() if budget is None else budget
+        self.budget = Budget() if budget is None else budget
         self._recent: deque[Shape] = deque(maxlen=RECENT)
         self._similar_at: deque[float] = deque(maxlen=64)
         self._entities: BoundedSet[int] = BoundedSet(MAX_ENTITIES)
@@ -109,10 +109,10 @@ class Scheduling(Mechanism):
         if not self._policy_is_good(request):
             facts.malformed.append("header")
         replayed = self._replayed(exchange)
-        if hint != "legacy" and (self._concerns(request) or served) and self._budget.left():
+        if hint != "legacy" and (self._concerns(request) or served) and self.budget.left():
             started = perf_counter()
             self._look(exchange, rows, with_answer=not replayed)
-            self._budget.spend(perf_counter() - started)
+            self.budget.spend(perf_counter() - started)
         if not ok(exchange) or replayed:
             return self._result(None, rows=tuple(rows))
         if served == "zero":
