@@ -124,7 +124,7 @@ class CacheResult(msgspec.Struct):
     def begin(self) -> None:
         """The answer has begun: from now on its entries can be read."""
         for entry in self.entries:
-            entry.readable = True
+            entry.readable, entry.died = True, False
             entry.writers -= 1
         if self.lineage is not None:
             self.lineage.append(self.seen)
@@ -219,7 +219,7 @@ class PrefixCache:
                 if entry.expires <= now:
                     state = state or "expired"
                 elif not entry.readable:
-                    state = "first_use"
+                    state = "expired" if entry.died else "first_use"
                 elif position > found:
                     found = position
                     break
@@ -313,7 +313,7 @@ class PrefixCache:
             entry = self._entries.get(prefix + keys[step])
             if entry is None:
                 continue
-            if entry.expires <= now:
+            if entry.expires <= now or entry.died:
                 expired = True
             elif not entry.readable:
                 busy = True

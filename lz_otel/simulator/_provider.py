@@ -249,7 +249,7 @@ class Provider:
         if not ghost or not shared or content.tool:
             return content
         ctx.record.ghosts = 1
-        text = f"{content.text} See also {ghost} ."
+        text = f"{content.text} See also {'' if '@' in ghost else 'order '}{ghost} ."
         return content._replace(text=text, tokens=content.tokens + (len(text) - len(content.text) + 3) // 4)
 
     def _take_time(self, ctx: Context, cached: CacheResult, pruned: int) -> None:
