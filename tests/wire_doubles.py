@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import httpx2
 
-__all__ = ["A_JSON", "O_JSON", "V", "Pieces", "U", "a_full", "module_of", "o_full", "pieces_for", "sse", "transport"]
+__all__ = ["A_JSON", "O_JSON", "Pieces", "U", "V", "a_full", "module_of", "o_full", "pieces_for", "sse", "transport"]
 
 MODULES = {"httpx": httpx, "httpx2": httpx2}
 
 
-def U(out: int) -> dict[str, Any]:  # noqa: N802 - the casebook's name
+def U(out: int) -> dict[str, Any]:
     """Anthropic usage: whole prompt 2104 (4 uncached, 2000 read, 100 written)."""
     return {
         "input_tokens": 4,

@@ -165,9 +165,10 @@ def test_another_librarys_wrapper_stays() -> None:
             wrapper.__wrapped__ = ours  # type: ignore[attr-defined]
             httpx2.HTTPTransport.handle_request = wrapper  # type: ignore[method-assign]
         assert httpx2.HTTPTransport.handle_request is wrapper
-        with capture(), pytest.raises(httpx2.ConnectError):
+        with capture():
             assert httpx2.HTTPTransport.handle_request is wrapper  # ours is under it: not wrapped again
-            httpx2.Client().post("http://127.0.0.1:9/v1/messages", json=ASK)
+            with pytest.raises(httpx2.ConnectError):
+                httpx2.Client().post("http://127.0.0.1:9/v1/messages", json=ASK)
         assert seen_by_other == ["POST"]
     finally:
         httpx2.HTTPTransport.handle_request = original  # type: ignore[method-assign]

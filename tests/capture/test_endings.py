@@ -73,11 +73,15 @@ def test_early_end_is_abandoned(module: Any, how: str) -> None:
             for _ in range(3):
                 next(iterator)
         if how == "exception":
-            with pytest.raises(RuntimeError, match="mine"):
+
+            def use() -> None:
                 try:
                     raise RuntimeError("mine")
                 finally:
                     response.close()
+
+            with pytest.raises(RuntimeError, match="mine"):
+                use()
         elif how == "drop":
             del iterator, response
             gc.collect()
