@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +19,9 @@ from lz_otel.bundle.config import (
     settings,
 )
 from lz_otel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_without_a_file_the_defaults_are_those_of_the_articles() -> None:
