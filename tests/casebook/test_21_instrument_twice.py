@@ -1,0 +1,233 @@
+"""Case 21: instrumenting again changes nothing, and taking it off leaves nothing."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import anthropic
+import httpx
+import httpx2
+import openai
+import pytest
+from opentelemetry import metrics
+
+import lz_otel
+from lz_otel import testing
+from tests.casebook.helpers import ASK, CALLS, MESSAGES_URL, SSE, claude, good, observed
+from tests.casebook.processes import ROOT, run
+from tests.wire_doubles import A_JSON, a_full, transport
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def points() -> list[Any]:
+    """Everything that the library hooks."""
+    out: list[Any] = []
+    for module in (httpx, httpx2):
+        out += [module.HTTPTransport.__dict__["handle_request"],
+                module.AsyncHTTPTransport.__dict__["handle_async_request"],
+                module.Client.__dict__["send"], module.AsyncClient.__dict__["send"]]  # fmt: skip
+    for sdk in (anthropic, openai):
+        base = sdk._base_client
+        out += [base.SyncAPIClient.__dict__["request"], base.AsyncAPIClient.__dict__["request"],
+                base.SyncAPIClient.__dict__.get("_request"), base.AsyncAPIClient.__dict__.get("_request")]  # fmt: skip
+    return out
+
+
+def same(a: list[Any], b: list[Any]) -> bool:
+    return all(x is y for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("threads", [1, 10])
+def test_21_again_is_quiet_and_counts_once(threads: int, caplog: pytest.LogCaptureFixture) -> None:
+    """(a), (b): a second instrument(), or nine more at once: one sample per call, and at most a debug line each."""
+    caplog.set_level(logging.DEBUG, logger="lz_otel")
+    with observed() as found:
+        caplog.clear()
+        barrier = threading.Barrier(threads, timeout=10)
+
+        def again() -> None:
+            barrier.wait()
+            lz_otel.instrument()
+
+        workers = [threading.Thread(target=again) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert [logging.DEBUG] * threads == [r.levelno for r in caplog.records if r.name == "lz_otel"]
+        claude(good).messages.create(**ASK)
+        assert 1 == found.calls().count
+
+
+def test_21_many_at_once_from_nothing() -> None:
+    """Ten threads that instrument a bare process put in one set of hooks."""
+    lz_otel.uninstrument()
+    workers = [threading.Thread(target=lz_otel.instrument, kwargs={"exporters": "none"}) for _ in range(10)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    claude(good).messages.create(**ASK)
+    runtime = lz_otel._runtime.current()
+    assert runtime is not None
+    assert 1 == testing.Capture(runtime.store).value(CALLS)
+
+
+def test_21_clients_made_before_count_too() -> None:
+    """(c): a client made before and one made after: two samples."""
+    before = claude(good)
+    with observed() as found:
+        before.messages.create(**ASK)
+        claude(good).messages.create(**ASK)
+        assert 2 == found.calls().count
+
+
+def test_21_off_and_on_again() -> None:
+    """(d): a call while it is off is not seen; what was hooked is the original object again."""
+    bare = points()
+    client = claude(good)
+    with observed():
+        client.messages.create(**ASK)
+        assert not same(bare, points())
+    assert same(bare, points())
+    assert "handle_request" not in vars(client._client._transport)
+    client.messages.create(**ASK)
+    with observed() as found:
+        client.messages.create(**ASK)
+        assert 1 == found.calls().count
+    assert same(bare, points())
+
+
+def test_21_a_reload_of_the_package() -> None:
+    """(e): importlib.reload and instrument() again: one sample per call."""
+    with observed() as found:
+        importlib.reload(lz_otel)
+        lz_otel.instrument()
+        claude(good).messages.create(**ASK)
+        assert 1 == found.calls().count
+
+
+def test_21_overrides_and_hooks_still_run() -> None:
+    """(f): a subclass that overrides ``send``, a transport of one's own and event hooks: once each, in order."""
+
+    def run() -> list[str]:
+        order: list[str] = []
+
+        class Mine(httpx2.Client):
+            def send(self, request: Any, **options: Any) -> Any:
+                order.append("send")
+                return super().send(request, **options)
+
+        class Custom(httpx2.BaseTransport):
+            def handle_request(self, request: Any) -> Any:
+                order.append("transport")
+                return httpx2.Response(200, json=A_JSON)
+
+        hooks = {"request": [lambda r: order.append("request")], "response": [lambda r: order.append("response")]}
+        http = Mine(transport=Custom(), event_hooks=hooks)
+        claude(None, http_client=http).messages.create(**ASK)
+        assert type(http._transport) is Custom
+        return order
+
+    bare = run()
+    with observed() as found:
+        assert bare == run()
+        assert 1 == found.calls().count
+
+
+def test_21_the_hundredth_call_is_as_deep_as_the_first() -> None:
+    """(g): 100 calls of one client are 100 samples, at the same depth of the stack."""
+    depths = []
+
+    def answer(request: Any) -> Any:
+        depths.append(len(inspect.stack(0)))
+        return 200, SSE, a_full()
+
+    with observed() as found:
+        client = claude(answer)
+        for _ in range(100):
+            lz_otel.instrument()
+            lz_otel.instrument_client(client)
+            list(client.messages.create(**ASK, stream=True))
+        assert 100 == found.calls().count
+    assert 1 == len(set(depths))
+
+
+BEFORE = """
+assert not {"anthropic", "openai", "httpx"} & set(sys.modules)
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(name)s %(message)s")
+status = lz_otel.instrument(exporters="none")
+assert not {"anthropic", "openai", "httpx"} & set(sys.modules), "imported for nothing"
+import anthropic, openai
+from lz_otel.testing import Capture
+double = transport(httpx2, lambda request: httpx2.Response(200, json=A_JSON))
+anthropic.Anthropic(api_key="k", http_client=httpx2.Client(transport=double)).messages.create(**ASK)
+assert Capture(lz_otel._runtime.current().store).value("gen_ai.client.inference.duration") == 1
+assert {"anthropic", "openai", "httpx2"} <= set(lz_otel.status().hooked), lz_otel.status()
+"""
+
+
+def test_21_before_the_sdks_are_imported(tmp_path: Path) -> None:
+    """(h): instrument() first, then the SDKs: observed; nothing is imported that the host does not import."""
+    head = f"""
+import logging, sys
+import httpx2
+import lz_otel
+A_JSON = {A_JSON!r}
+ASK = {ASK!r}
+transport = lambda module, answer: module.MockTransport(answer)
+"""
+    done = run(tmp_path, BEFORE, head=head, PYTHONPATH=str(ROOT))
+    assert ["lz_otel lz_otel: observing httpx2 (and httpx, anthropic, openai when imported); metrics to nowhere"] == [
+        line for line in done.stdout.splitlines() if line.startswith("lz_otel")
+    ]
+
+
+BLOCKED = """
+import importlib.abc, logging, sys
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"anthropic", "openai"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocker())
+logging.basicConfig(level=logging.DEBUG, stream=sys.stdout, format="%(name)s %(message)s")
+import lz_otel
+print(lz_otel.instrument(exporters="none").hooked)
+try:
+    import anthropic
+except ModuleNotFoundError as error:
+    assert str(error) == "No module named 'anthropic'" and error.__context__ is None
+else:
+    raise SystemExit("not blocked")
+"""
+
+
+def test_21_with_neither_sdk_installed(tmp_path: Path) -> None:
+    """(h): instrument() returns normally and says in one line what it hooked."""
+    done = run(tmp_path, "", head=BLOCKED, PYTHONPATH=str(ROOT))
+    assert 1 == len([line for line in done.stdout.splitlines() if line.startswith("lz_otel")])
+
+
+def test_21_the_hosts_meter_provider_stays() -> None:
+    """No MeterProvider is set, and one of the host's is not replaced."""
+    before = metrics.get_meter_provider()
+    with observed():
+        assert metrics.get_meter_provider() is before
+        lz_otel.instrument()
+    assert metrics.get_meter_provider() is before
+
+
+def test_21_a_plain_client_counts_once_however_often_it_is_told() -> None:
+    """instrument_client() twice is once."""
+    with observed() as found:
+        http = httpx2.Client(transport=transport(httpx2, good))
+        assert [1, 0] == [lz_otel.instrument_client(http) for _ in range(2)]
+        http.post(MESSAGES_URL, json=ASK)
+        assert 1 == found.calls().count
+
