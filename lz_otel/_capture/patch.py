@@ -177,6 +177,7 @@ def hook_client(hooks: Hooks, client: Any) -> int:
     for transport in transports:
         if transport is None:
             continue
+        hooked = False
         for class_name, method in _POINTS:
             function = getattr(type(transport), method, None)
             if function is None or _is_plain(transport, class_name):
@@ -187,8 +188,8 @@ def hook_client(hooks: Hooks, client: Any) -> int:
             module = _module_of(client)
             if module is None:
                 continue
-            _hook_instance(hooks, module, transport, method)
-            count += 1
+            hooked = _hook_instance(hooks, module, transport, method) or hooked
+        count += hooked
     return count
 
 
@@ -211,7 +212,7 @@ def _module_of(client: Any) -> ModuleType | None:
     return None
 
 
-def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str) -> None:
+def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str) -> bool:
     """Put our hook on the instance, so that type and identity of the transport stay what they are.
 
     The innermost transport that sees a request reports it: ours comes into play only when no
@@ -258,8 +259,9 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
     try:
         setattr(transport, method, hook)
     except AttributeError:  # slots: this transport cannot carry a hook
-        return
+        return False
     _OWN_TRANSPORTS.append((weakref.ref(transport), method, hook))
+    return True
 
 
 def _now() -> float | None:
