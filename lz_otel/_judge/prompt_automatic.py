@@ -146,10 +146,10 @@ class AutomaticCache:
 
     def _why(self, seen: Seen, flat: Flat, tokens: int) -> str:
         sure, perhaps = self._found(seen, seen.model, flat, tokens)
-        states = {entry.state(seen.start, seen.first) for entry in sure} - {"absent"}
+        states = {entry.missed(seen.start, seen.first) for entry in sure} - {"absent"}
         if states:
             return _ONE_STATE.get(states.pop(), "unknown") if len(states) == 1 else "unknown"
-        if perhaps is not None and perhaps.state(seen.start, seen.first) not in ("alive", "absent"):
+        if perhaps is not None and perhaps.missed(seen.start, seen.first) not in ("alive", "absent"):
             return "unknown"  # a live one was too short, or it would have been read
         for model in self._models.peek(hash((seen.scope, flat.settings))) or ():
             if model != seen.model:
@@ -188,11 +188,15 @@ class AutomaticCache:
                 continue
             name = hash((key, prefix))
             entry = self._entries.get(name)
-            if entry is not None and entry.state(seen.start, seen.first) not in ("expired", "absent"):
+            state = "" if entry is None else entry.state(seen.start, seen.first)
+            if entry is not None and state not in ("expired", "absent"):
                 entry.refresh(seen.start, seen.first)
                 entry.ttl, entry.ttl_most = ttl, ttl_most
             else:
-                self._entries.put(name, Entry(seen.start, seen.first, ttl, ttl_most, certain=True))
+                new = Entry(seen.start, seen.first, ttl, ttl_most, certain=True)
+                if entry is not None:
+                    new.died_at = entry.start + entry.ttl if state == "expired" else entry.died_at
+                self._entries.put(name, new)
         kind = (seen.model, flat.settings, flat.tools, flat.system)
         tail = flat.prefixes[-1] if flat.prefixes else 0
         self._lineage.add(hash((seen.scope, seen.route)), seen.first, kind, tail)

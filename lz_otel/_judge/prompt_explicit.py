@@ -88,9 +88,10 @@ class Entry:
     """A prefix in the provider's cache: last written or read, first readable, lifetime.
 
     ``certain`` is false when it may not be there: too short to be kept, or expired before a refresh.
+    ``died_at`` is when the one before it, of the same prefix, had expired.
     """
 
-    __slots__ = ("born", "born_from", "certain", "first", "start", "ttl", "ttl_most")
+    __slots__ = ("born", "born_from", "certain", "died_at", "first", "start", "ttl", "ttl_most")
 
     def __init__(self, start: float, first: float, ttl: float, ttl_most: float, *, certain: bool) -> None:
         self.start = start  # span of the last write or read
@@ -100,6 +101,14 @@ class Entry:
         self.ttl = ttl
         self.ttl_most = ttl_most
         self.certain = certain
+        self.died_at: float | None = None
+
+    def missed(self, start: float, first: float) -> str:
+        """As `state`; where it was just being written again, it is the one before that was missed."""
+        state = self.state(start, first)
+        if self.died_at is None or state not in ("busy", "absent"):
+            return state
+        return "expired" if first >= self.died_at else "unclear"
 
     def state(self, start: float, first: float) -> str:
         """What it was for a request that did not read it: expired, busy, absent, alive or unclear."""
@@ -206,7 +215,7 @@ class ExplicitCache:
             entry = peek(hash((key, chain[position])))
             if entry is None:
                 continue
-            state = entry.state(start, first)
+            state = entry.missed(start, first)
             if entry.certain:
                 states.add(state)
             elif state == "alive":
@@ -326,7 +335,10 @@ class ExplicitCache:
             entry.refresh(seen.start, seen.first)
             entry.ttl, entry.ttl_most = min(entry.ttl, ttl), max(entry.ttl_most, ttl)
         else:
-            self._entries.put(name, Entry(seen.start, seen.first, ttl, ttl, certain=certain))
+            new = Entry(seen.start, seen.first, ttl, ttl, certain=certain)
+            if entry is not None and entry.state(seen.start, seen.first) == "expired":
+                new.died_at = entry.start + entry.ttl
+            self._entries.put(name, new)
 
     def _note(self, seen: Seen, prompt: Prompt) -> None:
         kind = (seen.model, prompt.settings, prompt.tools, prompt.system)
