@@ -167,7 +167,7 @@ class Scheduling(Mechanism):
             if e.digest not in own and e.digest in self._entities and e.text.encode() not in body
         )
 
-    def similar_rate(self) -> float:
+    def _similar_rate(self) -> float:
         """Similar calls per second, over the last 64 of them."""
         times = tuple(self._similar_at)
         if len(times) < 2:
@@ -177,5 +177,5 @@ class Scheduling(Mechanism):
     def _saved(self, exchange: Exchange) -> float | None:
         if self.prices is None:
             return None
-        price = self.prices.scheduling_price(exchange.facts, self.now(), self.similar_rate(), exchange.request)
+        price = self.prices.scheduling_price(exchange.facts, self.now(), self._similar_rate(), exchange.request)
         return None if price is None else price.saved_usd
