@@ -6,6 +6,7 @@ pieces, and the same exception.
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._guard import guard
@@ -72,9 +73,10 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
             try:
                 for piece in self._inner:
                     try:
-                        observer.feed(piece)
+                        observer.feed(piece, perf_counter())
                     except Exception as fault:  # noqa: BLE001 - the boundary to the host
                         guard.fault("extract", fault)
+                        tell(observer.doubt)
                     yield piece
             except GeneratorExit:
                 tell(observer.drop)
@@ -98,9 +100,10 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
             try:
                 async for piece in self._inner:
                     try:
-                        observer.feed(piece)
+                        observer.feed(piece, perf_counter())
                     except Exception as fault:  # noqa: BLE001 - the boundary to the host
                         guard.fault("extract", fault)
+                        tell(observer.doubt)
                     yield piece
             except GeneratorExit:
                 tell(observer.drop)

@@ -66,6 +66,7 @@ class Observer:
         "_opened",
         "_pieces",
         "_raw_headers",
+        "_straight",
         "attempt_status",
         "call",
         "candidates",
@@ -103,7 +104,7 @@ class Observer:
         self.received = 0
         self.encoding_failed = False
         self.extensions: Any = None  # of the HTTP request: carries the call over a redirect
-        self.feed: Callable[[bytes], None] = self._keep
+        self.feed: Callable[[bytes, float], None] = self._keep
         self._raw_headers = _NO_RAW
         self._headers: Mapping[str, str] | None = None
         self._pieces: list[bytes] = []
@@ -112,6 +113,7 @@ class Observer:
         self._how = ""
         self._failure: tuple[str, str] | None = None  # class and transport status; "" for cancelled
         self._opened = False
+        self._straight = False
         self._ended = [True]
 
     @property
@@ -148,9 +150,9 @@ class Observer:
         else:
             self._read_along()
 
-    def _keep(self, data: bytes) -> None:
+    def _keep(self, data: bytes, now: float) -> None:
         """A piece of a plain body: kept for later."""
-        self.last_byte_at = now = perf_counter()
+        self.last_byte_at = now
         if self.first_byte_at is None:
             if not data:
                 return
@@ -160,9 +162,8 @@ class Observer:
         if self.received > KEPT_BODY:
             self._read_along()
 
-    def _along(self, data: bytes) -> None:
+    def _along(self, data: bytes, now: float) -> None:
         """A piece of a body that is read as it passes."""
-        now = perf_counter()
         if self.first_byte_at is None:
             if not data:
                 return
@@ -175,6 +176,17 @@ class Observer:
             except BaseException:
                 self._distrust()
                 raise
+            if self._decoder is None and "content-length" not in self.headers:
+                self._straight = True  # nothing is left to do here: the reader itself takes what comes
+                self.feed = self._feed
+
+    def doubt(self) -> None:
+        """`feed` has failed: no piece goes straight to the reader any more."""
+        if self._straight:
+            self._straight = False
+            self.last_byte_at = self.reader.fed_at
+            self.feed = self._along
+            self._distrust()
 
     def _read_along(self) -> None:
         """From now on read the body as it passes, after what was kept of it."""
@@ -239,11 +251,11 @@ class Observer:
         if self._opened:
             self.encoding_failed = False
             self._feed = self.reader.feed
-        self.feed(content)
+        self.feed(content, perf_counter())
 
     def end(self) -> None:
         """The end of the body was reached."""
-        self._finish("eof", None, self.last_byte_at or perf_counter())
+        self._finish("eof", None, self._heard_at() or perf_counter())
 
     def fail(self, error: BaseException) -> None:
         """The transport or the body raised."""
@@ -256,7 +268,7 @@ class Observer:
             if context is not None and is_cancellation(context) and not self._complete():
                 self._finish("failed", context, perf_counter())
             else:
-                self._finish("closed", None, self.last_byte_at or self.head_at or perf_counter())
+                self._finish("closed", None, self._heard_at() or self.head_at or perf_counter())
 
     def drop(self) -> None:
         """The host let go of the body without closing it.
@@ -269,7 +281,13 @@ class Observer:
 
     def finish_dropped(self) -> None:
         """Report a body that was dropped; called by the hub outside the collector."""
-        self._finish("closed", None, self.last_byte_at or self.head_at or perf_counter())
+        self._finish("closed", None, self._heard_at() or self.head_at or perf_counter())
+
+    def _heard_at(self) -> float | None:
+        """When the last piece of the body came."""
+        if self._straight:
+            self.last_byte_at = self.reader.fed_at
+        return self.last_byte_at
 
     def _finish(self, how: str, error: BaseException | None, at: float) -> None:
         try:
@@ -334,5 +352,5 @@ class Observer:
         return length is not None and length.isdecimal() and int(length[:18]) == self.received
 
 
-def _nothing(data: bytes) -> None:
+def _nothing(data: bytes, now: float) -> None:
     """Feed of an exchange that has ended."""

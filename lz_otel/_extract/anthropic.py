@@ -91,8 +91,11 @@ class MessagesReader(Reader):
                 return 0
             if delta.zeroing_mask is not None and self.facts.mask_sink is not None:
                 self._masks.append(delta.zeroing_mask)
-            if delta.text:
-                return self._text(delta.text)
+            text = delta.text
+            if text:
+                if type(text) is str:
+                    self._said_text = text
+                return self._text(text)
             return 1 if delta.partial_json or delta.thinking else 0
         return self._other_event(name, data)
 

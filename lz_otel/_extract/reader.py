@@ -7,6 +7,7 @@ chunking gives the same facts, that nothing is raised on bad input and that memo
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +33,16 @@ _MAX_NOTES = 16
 _MAX_SECOND_ATTEMPTS = 32
 _GAPS = len(CHUNK_BUCKETS) + 1
 _NO_HEADERS: Mapping[str, str] = {}
+_MAX_LESSONS, _WORTH_A_LESSON = 8, 64  # a stream whose events are never alike is left alone
+
+# The inside of a JSON string that any decoder takes and that says something: no quote, no control
+# character, valid UTF-8, short escapes only, and not empty (before it stands its quote).
+_ASCII = rb"[ !#-\[\]-\x7f]*+"
+_WORDS = re.compile(
+    _ASCII + rb"(?:(?:\\[\\/bfnrt]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]"
+    rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}"
+    rb"|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})" + _ASCII + rb')*+(?<!")'
+).fullmatch
 
 
 class Reader:
@@ -43,8 +54,9 @@ class Reader:
     """
 
     __slots__ = (
-        "_attempts", "_complete", "_content", "_doc", "_done", "_events", "_gaps", "_head", "_headers", "_kind", "_masks", "_name", "_parser", "_prefix",
-        "_seen_lost", "_size", "_status", "_texts", "facts",
+        "_attempts", "_closing", "_closing_at", "_complete", "_content", "_doc", "_done", "_events", "_gaps", "_head", "_headers", "_kind", "_last",
+        "_lessons", "_masks", "_name", "_opening", "_opening_to", "_parser", "_prefix", "_read_at", "_said_text", "_seen_lost", "_size", "_status", "_taught_at", "_texts",
+        "facts",
     )  # fmt: skip
 
     def __init__(self, facts: Facts) -> None:
@@ -67,6 +79,15 @@ class Reader:
         self._events = 0
         self._content = 0
         self._gaps: list[int] = []
+        self._last = self._read_at = 0.0  # when the last piece of content came, and of another shape
+        # An event of one piece of text, up to that text and from its end on: see `_learn`
+        self._opening = b"\0"
+        self._opening_to = 1
+        self._closing = b""
+        self._closing_at = 0
+        self._said_text = ""
+        self._lessons = _MAX_LESSONS
+        self._taught_at = 0
 
     # --- what the host's response calls -------------------------------------------------------
 
@@ -80,12 +101,33 @@ class Reader:
 
     def feed(self, data: bytes, now: float) -> None:
         """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
+        if (
+            data[: self._opening_to] == self._opening
+            and data[self._closing_at :] == self._closing
+            and _WORDS(data, self._opening_to, len(data) + self._closing_at)
+            and self._parser.idle  # type: ignore[union-attr] - what was learned was learned of a parser
+        ):
+            self._events += 1
+            content = 1
+        else:
+            content = self._read(data, now)
+        if content:
+            self._content += content
+            if self._gaps:
+                self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
+            else:
+                self._first(now)
+            self._last = now
+        if self._texts or self._masks:
+            self._flush()
+
+    def _read(self, data: bytes, now: float) -> int:
+        """A piece whose shape is not known; how many pieces of content it held."""
+        self._read_at = now
         parser = self._parser
         if parser is None:
             self._begin(data, now)
-            return
-        facts = self.facts
-        content = 0
+            return 0
         if parser.idle and 0 < len(data) < _SMALL:
             # Nearly always a piece is one whole event: read here what Sse.feed would find.
             lines = data.splitlines()
@@ -96,29 +138,41 @@ class Reader:
                     self._head = head
                     self._name = head[7:]
                 if head == self._head:
-                    number = 0
-                    content = self._event(self._name, lines[1][6:])
+                    return self._one(self._name, lines[1][6:], data)
             elif number == 2 and not lines[1] and data[-1] == 10 and lines[0].startswith(b"data: "):
-                number = 0
-                content = self._event(b"", lines[0][6:])
-            if number:
-                content = self._several(parser, data)
-            else:
-                self._events += 1
-        else:
-            content = self._several(parser, data)
-        if content:
-            self._content += content
-            last = facts.last_content_at
-            facts.last_content_at = now
-            if last is not None:
-                self._gaps[bisect_left(CHUNK_BUCKETS, now - last)] += 1
-            else:
-                facts.first_content_at = now
-                facts.has_content = True
-                self._gaps = [0] * _GAPS
-        if self._texts or self._masks:
-            self._flush()
+                return self._one(b"", lines[0][6:], data)
+        return self._several(parser, data)
+
+    def _one(self, name: bytes, payload: bytes, data: bytes) -> int:
+        """A piece that is one whole event."""
+        self._said_text = ""
+        content = self._event(name, payload)
+        self._events += 1
+        if self._said_text and self._lessons:
+            self._learn(data)
+        return content
+
+    def _learn(self, data: bytes) -> None:
+        """Remember what stands around the text of an event that said this text and nothing else.
+
+        An event that differs from it in that text only needs no decoding: it is one piece of content too.
+        """
+        self._lessons = _MAX_LESSONS if self._content - self._taught_at > _WORTH_A_LESSON else self._lessons - 1
+        self._taught_at = self._content
+        facts = self.facts
+        text = b'"%b"' % self._said_text.encode("utf-8", "surrogatepass")
+        at = data.find(text)
+        if facts.text_sink is None and facts.mask_sink is None and at >= 0 and data.find(text, at + 1) < 0:
+            end = at + len(text) - 1
+            if _WORDS(data, at + 1, end):
+                self._opening, self._opening_to = data[: at + 1], at + 1
+                self._closing, self._closing_at = data[end:], end - len(data)
+
+    def _first(self, now: float) -> None:
+        """The first content."""
+        self.facts.first_content_at = now
+        self.facts.has_content = True
+        self._gaps = [0] * _GAPS
 
     def _several(self, parser: Sse | JsonLines | AwsFrames, data: bytes) -> int:
         """A piece with no, several or broken events."""
@@ -148,6 +202,11 @@ class Reader:
         self._parser = _Closed()
         if self._texts or self._masks:
             self._flush()
+
+    @property
+    def fed_at(self) -> float:
+        """When the last piece came (``now`` of `feed`); 0.0 before the first."""
+        return max(self._last, self._read_at)
 
     # --- what a dialect overrides -------------------------------------------------------------
 
@@ -312,6 +371,8 @@ class Reader:
         if self._content:
             facts.has_content = True
         number = sum(self._gaps)
+        if facts.first_content_at is not None:
+            facts.last_content_at = self._last
         if number and facts.first_content_at is not None and facts.last_content_at is not None:
             facts.chunk_gaps = [self._gaps, facts.last_content_at - facts.first_content_at, number]
 
