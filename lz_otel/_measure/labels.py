@@ -6,7 +6,6 @@ however many a proxy or an agent invents.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from lz_otel.catalogue import ERROR_TYPE, GROUP, PROVIDER, REQUEST_MODEL, RESPONSE_MODEL, ROUTE
@@ -18,7 +17,6 @@ __all__ = ["OTHER", "Labels", "clean"]
 
 OTHER = "other"
 _MAX_LENGTH = 128
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\ud7ff\ue000-\ufffd]")
 _MAX_CACHED = 4096
 
 
@@ -26,7 +24,7 @@ def clean(value: str) -> str:
     """A label value that every exposition format can hold: printable and at most 128 characters."""
     if len(value) > _MAX_LENGTH:
         return OTHER
-    return OTHER if _UNPRINTABLE.search(value) else value
+    return value if value.isprintable() else OTHER
 
 
 class _Open:
