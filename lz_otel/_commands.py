@@ -43,6 +43,24 @@ def demo(
     )
 
 
+@app.command()
+def truth(
+    case: Annotated[list[str] | None, typer.Option(help="Case to run, may be given again; default: all.")] = None,
+    calls: Annotated[int, typer.Option(min=50, help="Operations of the application per case.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Seed of traffic and simulator.")] = 0,
+    soak: Annotated[bool, typer.Option("--soak", help="Many distinct prompts instead: does memory grow?")] = False,
+    prompts: Annotated[int, typer.Option(min=1000, help="With --soak: how many distinct prompts.")] = 200_000,
+) -> None:
+    """Compare every verdict and figure with the simulator's truth, call by call, for all scenarios."""
+    if soak:
+        from lz_otel.demo import soak as memory
+
+        raise typer.Exit(memory.run(prompts))
+    from lz_otel.demo import report
+
+    raise typer.Exit(report.run(wanted=case or (), calls=calls, seed=seed))
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def simulate(
     context: typer.Context,

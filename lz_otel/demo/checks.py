@@ -39,24 +39,41 @@ def compare(
     Args:
         store: the metrics.
         records: the simulator's truth log.
-        given_up: calls that the application cancelled (losers of hedges). They are left out of what
-            depends on how far they had got: the two sides see their end at different moments.
+        given_up: calls that the application cancelled (losers of hedges). The two sides see the end of
+            such a call at different moments, so it may be in a figure as a whole, in part, or not.
         fallbacks: fast attempts that the application gave up for a standard answer: only it knows.
     """
-    records = [r for r in records if r.get("call", "") not in given_up and r["ending"] != _GONE]
+    store.snapshot()  # brings in what is still outstanding
+    cancelled = store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count
+    whole = [r for r in records if r.get("call", "") not in given_up and r["ending"] != _GONE]
+    kept = _figures(store, whole, fallbacks)
+    lost = _figures(store, [r for r in records if r.get("call", "") in given_up], 0)
+    checks = [
+        Check("calls", store.value(c.INFERENCE_DURATION).count - cancelled, kept["calls"].truth),
+        *(Check(k.name, k.measured, _within(k.measured, k.truth, lost[k.name].truth)) for k in kept.values()
+          if k.name != "calls"),
+        Check("calls given up", cancelled, min(cancelled, len(given_up))),
+    ]  # fmt: skip
+    return [check for check in checks if check.measured or check.truth]
+
+
+def _within(measured: float, kept: float, more: float) -> float:
+    """The truth of a figure to which calls given up may have added up to so much."""
+    return min(max(measured, min(kept, kept + more)), max(kept, kept + more))
+
+
+def _figures(store: Store, records: list[dict[str, Any]], fallbacks: int) -> dict[str, Check]:
     calls = _calls([r for r in records if r.get("api") in _INFERENCE])
     kept = list(calls.values())
-    store.snapshot()  # brings in what is still outstanding
     checks = [
-        Check("calls", _endings(store) - store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count, len(kept)),
+        Check("calls", 0, len(kept)),
         *_by_ending(store, kept),
         *_attempts(store, records),
         Check("retries", store.value(c.CALL_RETRIES), sum(len(a) - 1 for a in _calls(records).values())),
         *_tokens(store, records),
         *_verdicts(store, kept, fallbacks),
-        Check("calls given up", store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count, len(given_up)),
     ]
-    return [check for check in checks if check.measured or check.truth]
+    return {check.name: check for check in checks}
 
 
 def _calls(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -68,23 +85,18 @@ def _calls(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return {name: sorted(attempts, key=lambda r: r["ordinal"]) for name, attempts in out.items()}
 
 
-def _endings(store: Store) -> int:
-    count: int = store.value(c.INFERENCE_DURATION).count
-    return count
-
-
 def _ending(record: dict[str, Any]) -> str:
     ending = record["ending"]
-    if ending in ("complete", "malformed"):
-        return "ok"
-    return "incomplete" if ending == "no_stop" else "error"
+    if ending == "malformed":  # of a stream with a bad event the SDK leaves off
+        return "abandoned" if record.get("stream") else "ok"
+    return {"complete": "ok", "no_stop": "incomplete"}.get(ending, "error")
 
 
 def _by_ending(store: Store, kept: list[list[dict[str, Any]]]) -> list[Check]:
     truth = Counter(_ending(attempts[-1]) for attempts in kept)
     return [
         Check(f"calls ended {e}", store.value(c.INFERENCE_DURATION, lz_ending=e).count, truth[e])
-        for e in ("ok", "error", "incomplete")
+        for e in ("ok", "error", "incomplete", "abandoned")
     ]
 
 

@@ -7,6 +7,7 @@ of the simulator beyond its address.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import logging
 from collections import Counter
@@ -36,13 +37,16 @@ class Driver:
         url: base address of the API.
         rate: operations begun per second; 0 for as fast as ``in_flight`` allows.
         in_flight: most operations at a time.
+        fast_limit: seconds that the fast attempt of a hedged pair may take.
 
     Attributes:
         counts: what the application itself knows: ``operations``, ``failed``, ``hedges``, ``rejected`` ...
-        given_up: the calls that it cancelled.
+        given_up: names of the calls that it cancelled.
+        rejected: names of the calls whose answer was not good enough.
+        stopped: whether `stop` was called.
     """
 
-    def __init__(self, url: str, rate: float, in_flight: int = IN_FLIGHT) -> None:
+    def __init__(self, url: str, rate: float, in_flight: int = IN_FLIGHT, fast_limit: float = FAST_LIMIT) -> None:
         try:
             import anthropic
             import openai
@@ -50,9 +54,17 @@ class Driver:
             raise MissingDependencyError(error.name or "anthropic", "demo", "the demo") from None
         self._rate = rate
         self._gate = asyncio.Semaphore(in_flight)
-        self._errors = (anthropic.AnthropicError, openai.OpenAIError)
+        self._fast_limit = fast_limit
+        # What breaks inside a stream is the transport's error, what breaks inside JSON a ValueError: no
+        # SDK wraps those.
+        self._errors: tuple[type[BaseException], ...] = (
+            anthropic.AnthropicError, openai.OpenAIError, *_transport_errors(), TimeoutError, ValueError,
+        )  # fmt: skip
         self.counts: Counter[str] = Counter()
         self.given_up: set[str] = set()
+        self.rejected: set[str] = set()
+        self._hedged: dict[str, str] = {}  # hedged call: name of the attempt that won
+        self.stopped = False
         self._done: dict[int, asyncio.Event] = {}
         # The demo's answers are of a simulator: no key is sent anywhere.
         self.anthropic = anthropic.AsyncAnthropic(api_key="demo", base_url=url)
@@ -60,16 +72,21 @@ class Driver:
         for name in ("httpx", "httpx2", "anthropic", "openai"):
             logging.getLogger(name).setLevel(logging.ERROR)
 
-    async def run(self, plan: Iterable[Planned], seconds: float | None) -> None:
+    def stop(self) -> None:
+        """Begin no more calls; `run` returns when those in progress have ended."""
+        self.stopped = True
+
+    async def run(self, plan: Iterable[Planned], seconds: float | None = None) -> None:
         """Make the calls, for so many seconds or to the end of the plan, and wait for the last to end."""
         start = monotonic()
+        before = self.counts["operations"]
         tasks: set[asyncio.Task[None]] = set()
         try:
             for planned in plan:
-                if seconds is not None and monotonic() - start >= seconds:
+                if self.stopped or (seconds is not None and monotonic() - start >= seconds):
                     break
                 if self._rate:
-                    due = start + self.counts["operations"] / self._rate
+                    due = start + (self.counts["operations"] - before) / self._rate
                     await asyncio.sleep(max(0.0, due - monotonic()))
                 await self._gate.acquire()
                 self.counts["operations"] += 1
@@ -82,9 +99,12 @@ class Driver:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            with suppress(Exception):
-                await self.anthropic.close()
-                await self.openai.close()
+
+    async def close(self) -> None:
+        """Close the clients' connections."""
+        with suppress(Exception):
+            await self.anthropic.close()
+            await self.openai.close()
 
     async def _operation(self, planned: Planned) -> None:
         try:
@@ -97,9 +117,11 @@ class Driver:
                 await self._answer(planned, operation)
                 if planned.quality is not None:
                     lz_otel.record_quality(planned.quality, metric=planned.quality_metric)
+                    self.counts["scores"] += 1
         except self._errors:
             self.counts["failed"] += 1
         finally:
+            self._hedged.pop(planned.call, None)
             self._done[planned.number].set()
             self._done.pop(planned.number - 10_000, None)
             self._gate.release()
@@ -116,20 +138,25 @@ class Driver:
             message = await self._message(planned.kwargs)
         if planned.schema and not _is_object(message):
             self.counts["rejected"] += 1
+            self.rejected.add(self._hedged.pop(planned.call, planned.call))
             operation.reject("schema_invalid")
             await self._message(_named(planned.kwargs, "-again"))
 
     async def _message(self, kwargs: dict[str, Any]) -> str:
         """One call of the Messages API, read to its end; its text."""
+        try:
+            return await self._text(kwargs)
+        except asyncio.CancelledError:
+            self.given_up.add(kwargs["extra_headers"]["x-sim-call"])
+            raise
+
+    async def _text(self, kwargs: dict[str, Any]) -> str:
         if not kwargs.get("stream"):
             message = await self.anthropic.messages.create(**kwargs)
             return "".join(block.text for block in message.content if block.type == "text")
-        pieces: list[str] = []
         async with await self.anthropic.messages.create(**kwargs) as events:
-            async for event in events:
-                if event.type == "content_block_delta":
-                    pieces.append(getattr(event.delta, "text", ""))
-        return "".join(pieces)
+            deltas = [event.delta async for event in events if event.type == "content_block_delta"]
+        return "".join(getattr(delta, "text", "") for delta in deltas)
 
     async def _hedge(self, planned: Planned) -> str:
         """Article 000's dual path: a fast attempt with a limit beside a standard one; the first answer counts."""
@@ -144,31 +171,41 @@ class Driver:
         )
         waiting: set[asyncio.Task[Any]] = {fast, standard}
         error: BaseException | None = None
-        late = False
+        winner: asyncio.Task[Any] | None = None
         try:
-            while waiting:
+            while waiting and winner is None:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    if task.exception() is None:
-                        self.counts["hedges_won_by_standard"] += late or (task is standard and not fast.done())
-                        text: str = task.result()
-                        return text
+                for task in (t for t in (fast, standard) if t in done):
                     error = task.exception()
-                    if isinstance(error, TimeoutError):
-                        late = True
-                        self.given_up.add(task.get_name())
+                    if error is None:
+                        winner = winner or task
         finally:
             for task in waiting:
                 task.cancel()
-                self.given_up.add(task.get_name())
             await asyncio.gather(fast, standard, return_exceptions=True)
-        assert error is not None
-        raise error
+        if winner is None:
+            assert error is not None
+            raise error
+        if winner is standard:
+            # Given up for its limit, or when the other was there first: not where it failed by itself,
+            # nor where it had its answer in the same moment
+            late = fast.cancelled() or isinstance(fast.exception(), TimeoutError)
+            self.counts["hedges_won_by_standard"] += late
+        self._hedged[planned.call] = winner.get_name()
+        text: str = winner.result()
+        return text
 
     async def _limited(self, kwargs: dict[str, Any]) -> str:
-        return await asyncio.wait_for(self._message(kwargs), FAST_LIMIT)
+        return await asyncio.wait_for(self._message(kwargs), self._fast_limit)
 
     async def _other(self, planned: Planned) -> None:
+        try:
+            await self._openai(planned)
+        except asyncio.CancelledError:
+            self.given_up.add(planned.call)
+            raise
+
+    async def _openai(self, planned: Planned) -> None:
         if planned.api == "embeddings":
             await self.openai.embeddings.create(**planned.kwargs)
             return
@@ -178,6 +215,14 @@ class Driver:
             async with answer as events:
                 async for _ in events:
                     pass
+
+
+def _transport_errors() -> list[type[BaseException]]:
+    found = []
+    for name in ("httpx", "httpx2"):
+        with suppress(ImportError):
+            found.append(importlib.import_module(name).HTTPError)
+    return found
 
 
 def _named(kwargs: dict[str, Any], suffix: str, more: dict[str, str] | None = None) -> dict[str, Any]:

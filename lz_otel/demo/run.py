@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ def run(
             if status.prometheus_port is not None:
                 console.print(f"metrics: http://{host}:{status.prometheus_port}/metrics", highlight=False)
             driver = Driver(simulator.url, pace)
-            with contextlib.suppress(KeyboardInterrupt):
+            with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
                 asyncio.run(_drive(console, runtime.store, driver, chosen, seed, seconds))
             checks: list[Check] = compare(
                 runtime.store, simulator.truth(), driver.given_up, driver.counts["hedges_won_by_standard"]
@@ -93,8 +94,20 @@ def run(
 async def _drive(console: Any, store: Any, driver: Any, scenario: Any, seed: int, seconds: float | None) -> None:
     from lz_otel.simulator.traffic import plan
 
-    async with _shown(console, store, seconds):
-        await driver.run(plan(scenario, seed), seconds)
+    with contextlib.suppress(NotImplementedError, RuntimeError):  # elsewhere than on Unix, or in a thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupt, driver, asyncio.current_task())
+    try:
+        async with _shown(console, store, seconds):
+            await driver.run(plan(scenario, seed), seconds)
+    finally:
+        await driver.close()
+
+
+def _interrupt(driver: Any, task: asyncio.Task[Any] | None) -> None:
+    """Ctrl-C: let the calls in progress end; a second one cancels them."""
+    if driver.stopped and task is not None:
+        task.cancel()
+    driver.stop()
 
 
 @contextlib.asynccontextmanager
