@@ -54,7 +54,7 @@ class Reader:
     """
 
     __slots__ = (
-        "_attempts", "_closing", "_closing_at", "_complete", "_content", "_doc", "_done", "_events", "_gaps", "_head", "_headers", "_kind", "_last",
+        "_alike", "_attempts", "_closing", "_closing_at", "_complete", "_content", "_doc", "_done", "_events", "_gaps", "_head", "_headers", "_kind", "_last",
         "_lessons", "_masks", "_name", "_opening", "_opening_to", "_parser", "_prefix", "_read_at", "_said_text", "_seen_lost", "_size", "_status", "_taught_at", "_texts",
         "facts",
     )  # fmt: skip
@@ -87,7 +87,7 @@ class Reader:
         self._closing_at = 0
         self._said_text = ""
         self._lessons = _MAX_LESSONS
-        self._taught_at = 0
+        self._alike = self._taught_at = 0  # events read by it: in all, and when it was learned
 
     # --- what the host's response calls -------------------------------------------------------
 
@@ -107,10 +107,11 @@ class Reader:
             and _WORDS(data, self._opening_to, len(data) + self._closing_at)
             and self._parser.idle  # type: ignore[union-attr] - what was learned was learned of a parser
         ):
-            self._events += 1
-            content = 1
-        else:
-            content = self._read(data, now)
+            self._alike += 1
+            self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
+            self._last = now
+            return
+        content = self._read(data, now)
         if content:
             self._content += content
             if self._gaps:
@@ -157,8 +158,8 @@ class Reader:
 
         An event that differs from it in that text only needs no decoding: it is one piece of content too.
         """
-        self._lessons = _MAX_LESSONS if self._content - self._taught_at > _WORTH_A_LESSON else self._lessons - 1
-        self._taught_at = self._content
+        self._lessons = _MAX_LESSONS if self._alike - self._taught_at > _WORTH_A_LESSON else self._lessons - 1
+        self._taught_at = self._alike
         facts = self.facts
         text = b'"%b"' % self._said_text.encode("utf-8", "surrogatepass")
         at = data.find(text)
@@ -365,6 +366,8 @@ class Reader:
     def _sums(self) -> None:
         """Counts that are kept aside while the body passes."""
         facts = self.facts
+        self._events += self._alike
+        self._content += self._alike
         if isinstance(self._parser, Sse):
             facts.sse_events = self._events
         facts.content_events = self._content
