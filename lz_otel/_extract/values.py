@@ -27,7 +27,7 @@ MAX_COUNT = 1 << 53
 MAX_NAME = 128
 _LENIENT_BYTES = 1 << 20  # no second, slower attempt on anything larger
 
-_WORD = re.compile(r"[A-Za-z0-9_.\-:/ ]{1,64}").fullmatch
+_WORD = re.compile(r"[A-Za-z0-9_.\-:/]{1,64}").fullmatch
 
 
 def count(value: Any) -> int | None:
