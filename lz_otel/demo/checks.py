@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from lz_otel._measure.store import Store
 
-__all__ = ["Check", "compare"]
+__all__ = ["Check", "compare", "fallbacks"]
 
 _INFERENCE = ("messages", "chat", "responses")
 _GONE = "client_closed"
@@ -32,7 +32,7 @@ class Check(NamedTuple):
 
 
 def compare(
-    store: Store, records: list[dict[str, Any]], given_up: Set[str] = frozenset(), fallbacks: int = 0
+    store: Store, records: list[dict[str, Any]], given_up: Set[str] = frozenset(), stood_in: Set[str] = frozenset()
 ) -> list[Check]:
     """All figures that both sides know.
 
@@ -41,12 +41,12 @@ def compare(
         records: the simulator's truth log.
         given_up: calls that the application cancelled (losers of hedges). The two sides see the end of
             such a call at different moments, so it may be in a figure as a whole, in part, or not.
-        fallbacks: fast attempts that the application gave up for a standard answer: only it knows.
+        stood_in: standard attempts for which the application gave up the fast one: only it knows.
     """
     store.snapshot()  # brings in what is still outstanding
     cancelled = store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count
     whole = [r for r in records if r.get("call", "") not in given_up and r["ending"] != _GONE]
-    kept = _figures(store, whole, fallbacks)
+    kept = _figures(store, whole, fallbacks(records, stood_in))
     lost = _figures(store, [r for r in records if r.get("call", "") in given_up], 0)
     checks = [
         Check("calls", store.value(c.INFERENCE_DURATION).count - cancelled, kept["calls"].truth),
@@ -57,12 +57,18 @@ def compare(
     return [check for check in checks if check.measured or check.truth]
 
 
+def fallbacks(records: list[dict[str, Any]], stood_in: Set[str]) -> int:
+    """Fast attempts given up for an answer of the full way (and not for one from a gateway's cache)."""
+    last = {r.get("call", ""): r["path"] for r in records}
+    return sum(last.get(name) == "full" for name in stood_in)
+
+
 def _within(measured: float, kept: float, more: float) -> float:
     """The truth of a figure to which calls given up may have added up to so much."""
     return min(max(measured, min(kept, kept + more)), max(kept, kept + more))
 
 
-def _figures(store: Store, records: list[dict[str, Any]], fallbacks: int) -> dict[str, Check]:
+def _figures(store: Store, records: list[dict[str, Any]], given_up: int) -> dict[str, Check]:
     calls = _calls([r for r in records if r.get("api") in _INFERENCE])
     kept = list(calls.values())
     checks = [
@@ -71,7 +77,7 @@ def _figures(store: Store, records: list[dict[str, Any]], fallbacks: int) -> dic
         *_attempts(store, records),
         Check("retries", store.value(c.CALL_RETRIES), sum(len(a) - 1 for a in _calls(records).values())),
         *_tokens(store, records),
-        *_verdicts(store, kept, fallbacks),
+        *_verdicts(store, kept, given_up),
     ]
     return {check.name: check for check in checks}
 
@@ -126,9 +132,9 @@ def _tokens(store: Store, records: list[dict[str, Any]]) -> list[Check]:
     ]  # fmt: skip
 
 
-def _verdicts(store: Store, kept: list[list[dict[str, Any]]], fallbacks: int) -> list[Check]:
+def _verdicts(store: Store, kept: list[list[dict[str, Any]]], given_up: int) -> list[Check]:
     """Verdicts of the mechanisms, where the answer tells the client."""
-    truth: Counter[tuple[str, str]] = Counter({("symbolic", "fallback"): fallbacks})
+    truth: Counter[tuple[str, str]] = Counter({("symbolic", "fallback"): given_up})
     for attempts in kept:
         for name, found in attempts[-1].get("mechanisms", {}).items():
             if found["verdict"] and found.get("visible", True):

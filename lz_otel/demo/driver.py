@@ -42,6 +42,7 @@ class Driver:
     Attributes:
         counts: what the application itself knows: ``operations``, ``failed``, ``hedges``, ``rejected`` ...
         given_up: names of the calls that it cancelled.
+        stood_in: names of the standard attempts whose fast one was given up.
         rejected: names of the calls whose answer was not good enough.
         stopped: whether `stop` was called.
     """
@@ -62,6 +63,7 @@ class Driver:
         )  # fmt: skip
         self.counts: Counter[str] = Counter()
         self.given_up: set[str] = set()
+        self.stood_in: set[str] = set()
         self.rejected: set[str] = set()
         self._hedged: dict[str, str] = {}  # hedged call: name of the attempt that won
         self.stopped = False
@@ -186,11 +188,10 @@ class Driver:
         if winner is None:
             assert error is not None
             raise error
-        if winner is standard:
-            # Given up for its limit, or when the other was there first: not where it failed by itself,
-            # nor where it had its answer in the same moment
-            late = fast.cancelled() or isinstance(fast.exception(), TimeoutError)
-            self.counts["hedges_won_by_standard"] += late
+        # Given up for its limit, or when the other was there first: not where it failed by itself, nor
+        # where it had its answer in the same moment
+        if winner is standard and (fast.cancelled() or isinstance(fast.exception(), TimeoutError)):
+            self.stood_in.add(standard.get_name())
         self._hedged[planned.call] = winner.get_name()
         text: str = winner.result()
         return text

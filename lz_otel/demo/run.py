@@ -77,7 +77,7 @@ def run(
             with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
                 asyncio.run(_drive(console, runtime.store, driver, chosen, seed, seconds))
             checks: list[Check] = compare(
-                runtime.store, simulator.truth(), driver.given_up, driver.counts["hedges_won_by_standard"]
+                runtime.store, simulator.truth(), driver.given_up, driver.stood_in
             )
             console.print(dashboard(runtime.store))
             console.print(truth_table(checks))
