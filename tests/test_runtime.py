@@ -1,0 +1,206 @@
+"""instrument(): which exporters, whose providers, what is said, and what is left when it is undone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import pytest
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from prometheus_client import CollectorRegistry, generate_latest
+
+import lz_otel
+from tests.wire_doubles import A_JSON, transport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+URL = "https://api.anthropic.com/v1/messages"
+ASK = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    """A registry of the test's own."""
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def global_provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricReader]:
+    """An application that has set a MeterProvider of its own."""
+    from opentelemetry.metrics import _internal
+
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    monkeypatch.setattr(_internal, "_METER_PROVIDER", provider)
+    assert metrics.get_meter_provider() is provider
+    yield reader
+    provider.shutdown()
+
+
+def one_call() -> None:
+    """One good call through a double."""
+    client = httpx2.Client(transport=transport(httpx2, lambda r: httpx2.Response(200, json=A_JSON)))
+    lz_otel.instrument_client(client)
+    client.post(URL, json=ASK)
+
+
+def scraped(port: int) -> str:
+    """The text of our own /metrics."""
+    with urllib.request.urlopen(f"http://localhost:{port}/metrics", timeout=5) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def test_default_is_prometheus_on_its_port(registry: CollectorRegistry) -> None:
+    """Without any setting metrics are served by Prometheus, in the registry and on the port."""
+    status = lz_otel.instrument(prometheus_port=0, registry=registry)
+    assert status.exporters == ("prometheus",)
+    assert status.prometheus_port
+    one_call()
+    text = scraped(status.prometheus_port)
+    for name in ("gen_ai_client_inference_duration_seconds_count", "lz_attempts_total", "lz_cost_usd_total",
+                 "lz_call_active", "lz_build_info", "lz_internal_errors_total"):  # fmt: skip
+        assert name in text
+    assert "lz_attempts_total" in generate_latest(registry).decode()
+
+
+def test_otlp_joins_as_soon_as_an_endpoint_is_set(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The standard variable for an endpoint switches OTLP on, besides Prometheus."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    assert lz_otel.instrument(prometheus_port=0, registry=registry).exporters == ("prometheus", "otlp")
+
+
+def test_the_applications_meter_provider_is_used_and_alone(global_provider: InMemoryMetricReader) -> None:
+    """An application with its own MeterProvider gets the numbers there, once, and no port is opened."""
+    status = lz_otel.instrument()
+    assert (status.exporters, status.prometheus_port) == (("meter_provider",), None)
+    one_call()
+    data: Any = global_provider.get_metrics_data()
+    found = {m.name: m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics}
+    points = found["gen_ai.client.inference.duration"].data.data_points
+    assert [(p.count, p.attributes["lz.ending"]) for p in points] == [(1, "ok")]
+    tokens = found["gen_ai.client.inference.usage.input_tokens"].data.data_points
+    assert [p.value for p in tokens] == [2104]
+
+
+def test_exporters_said_aloud_are_used_beside_it(
+    global_provider: InMemoryMetricReader, registry: CollectorRegistry
+) -> None:
+    """Exporters given on purpose are ours; the global provider then stays out of it: nothing is doubled."""
+    status = lz_otel.instrument(exporters=("prometheus",), prometheus_port=0, registry=registry)
+    assert status.exporters == ("prometheus",)
+    one_call()
+    assert global_provider.get_metrics_data() is None
+
+
+def test_none_means_none() -> None:
+    """With no exporter there is no thread and no port."""
+    before = threading.active_count()
+    status = lz_otel.instrument(exporters="none")
+    assert (status.enabled, status.exporters, status.prometheus_port) == (True, (), None)
+    one_call()
+    assert threading.active_count() == before
+
+
+def test_disabled_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OTEL_SDK_DISABLED switches everything off."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    original = httpx2.HTTPTransport.handle_request
+    assert lz_otel.instrument().enabled is False
+    assert httpx2.HTTPTransport.handle_request is original
+
+
+def test_a_bad_setting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting that cannot be used is an error at start-up, and nothing has been hooked."""
+    original = httpx2.HTTPTransport.handle_request
+    monkeypatch.setenv("LZ_OTEL_PRICES", "/nowhere/prices.toml")
+    with pytest.raises(lz_otel.ConfigurationError, match="LZ_OTEL_PRICES|/nowhere"):
+        lz_otel.instrument(exporters="none")
+    assert lz_otel.status().enabled is False
+    assert httpx2.HTTPTransport.handle_request is original
+
+
+def test_it_says_what_is_hooked(caplog: pytest.LogCaptureFixture) -> None:
+    """One line says what is observed; a second instrument() is quiet."""
+    with caplog.at_level(logging.INFO, logger="lz_otel"):
+        lz_otel.instrument(exporters="none")
+        lz_otel.instrument(exporters="none")
+    lines = [r.getMessage() for r in caplog.records if r.levelno >= logging.INFO]
+    assert len(lines) == 1
+    assert "httpx2" in lines[0]
+    assert "httpx2" in lz_otel.status().hooked
+
+
+def test_a_taken_port_is_one_warning(registry: CollectorRegistry, caplog: pytest.LogCaptureFixture) -> None:
+    """A port that is in use costs a warning that names it; calls go on being counted."""
+    first = CollectorRegistry()
+    taken = lz_otel.instrument(prometheus_port=0, registry=first).prometheus_port
+    assert taken
+    from lz_otel._export.prometheus import PrometheusExporter
+    from lz_otel._runtime import current
+
+    runtime = current()
+    assert runtime is not None
+    second = PrometheusExporter(runtime.store, "localhost", taken, registry)
+    second.start()
+    try:
+        warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+        assert len(warnings) == 1
+        assert str(taken) in warnings[0]
+        one_call()
+        assert "lz_attempts_total" in generate_latest(registry).decode()
+    finally:
+        second.stop()
+
+
+@pytest.mark.parametrize("conventions", ["latest", "1.36", "both"])
+def test_conventions(conventions: str, registry: CollectorRegistry) -> None:
+    """The older names by choice: every call in operation.duration, tokens as a histogram."""
+    lz_otel.instrument(conventions=conventions, prometheus_port=0, registry=registry)
+    one_call()
+    text = generate_latest(registry).decode()
+    assert ("gen_ai_client_inference_duration_seconds_count{" in text) == (conventions != "1.36")
+    assert ("gen_ai_client_token_usage_sum{" in text) == (conventions != "latest")
+    assert ("gen_ai_client_operation_duration_seconds_count{" in text) == (conventions != "latest")
+
+
+def test_call_log_and_audit_log(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The call log has a line per call without content; the audit log keeps the originals of pruned calls only."""
+    path = tmp_path / "audit.jsonl"
+    tag = '<layer-zero enabled="true" prune_ratio="0.32"/>\nCANARY-SYSTEM'
+    pruned = {**ASK, "system": tag}
+    report = {**A_JSON, "usage": {**A_JSON["usage"], "layer_zero": {"pruned_tokens": 30}}}
+
+    def answer(request: Any) -> Any:
+        return httpx2.Response(200, json=report if b"layer-zero" in request.content else A_JSON)
+
+    with caplog.at_level(logging.INFO, logger="lz_otel.calls"):
+        lz_otel.instrument(exporters="none", call_log=True, audit_log=str(path))
+        client = httpx2.Client(transport=transport(httpx2, answer))
+        lz_otel.instrument_client(client)
+        client.post(URL, json=ASK)
+        client.post(URL, json=pruned)
+        lz_otel.uninstrument()
+    lines = [r.getMessage() for r in caplog.records if r.name == "lz_otel.calls"]
+    assert len(lines) == 2
+    assert all('"ending": "ok"' in line and "CANARY" not in line for line in lines)
+    kept = path.read_text().splitlines()
+    assert len(kept) == 1
+    assert "CANARY-SYSTEM" in kept[0]
+    assert '"log_type": "layer_zero_audit"' in kept[0]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_audit_log_that_cannot_be_written_is_an_error(tmp_path: Any) -> None:
+    """The path of the audit log is checked at start-up."""
+    with pytest.raises(lz_otel.ConfigurationError, match="LZ_OTEL_AUDIT_LOG"):
+        lz_otel.instrument(exporters="none", audit_log=str(tmp_path / "missing" / "audit.jsonl"))
+    assert lz_otel.status().enabled is False
