@@ -9,6 +9,7 @@ from __future__ import annotations
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
+from lz_otel._capture.headers import disjoint
 from lz_otel._extract import limits
 from lz_otel._guard import guard
 from lz_otel._measure import rules
@@ -127,7 +128,7 @@ class Conclusions:
         )
         if self.prices is not None:
             self._price(ended, observer.request)
-        if not ended.cached and not limits.MARKERS.isdisjoint(observer.headers):
+        if not ended.cached and not disjoint(limits.MARKERS, observer.headers):
             self._limits[common[:3]] = (observer.headers, time())
         operation, call.operation = call.operation, None  # told once, whatever fails from here on
         if operation is not None:

@@ -70,12 +70,8 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 class MessagesReader(Reader):
     """Answers of the Messages API, plain and streamed."""
 
-    __slots__ = ("_ends", "_usage", "_usages")
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._usage: dict[str, Any] | None = None
-        self._ends = False  # the final output count was stated
+    _usage: dict[str, Any] | None = None
+    _ends = False  # the final output count was stated
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name == b"content_block_delta":
@@ -137,7 +133,10 @@ class MessagesReader(Reader):
             return True
         self._message(message)
         self._stated(None, final=True)
-        self.facts.has_content = sum(self._block(block) for block in message.content) > 0
+        said = 0
+        for block in message.content:
+            said += self._block(block)
+        self.facts.has_content = said > 0
         return True
 
     def _block(self, block: _Block) -> int:
@@ -153,8 +152,9 @@ class MessagesReader(Reader):
         facts.response_model = model_name(message.model)
         self._stop(message.stop_reason)
         self._stated(message.usage, final=False)
-        reason = obj(obj(message.diagnostics).get("cache_miss_reason")).get("type")
-        facts.cache_diagnosis = name(reason)
+        if message.diagnostics is not None:
+            reason = obj(obj(message.diagnostics).get("cache_miss_reason")).get("type")
+            facts.cache_diagnosis = name(reason)
 
     def _stop(self, reason: Any) -> None:
         found = name(reason)
@@ -165,11 +165,12 @@ class MessagesReader(Reader):
         """Take over what a usage object states; null and absent values leave the earlier ones."""
         if type(usage) is dict:
             if self._usage is None:
-                self._usage = {}
-            self._usage.update({key: value for key, value in usage.items() if value is not None})
+                self._usage = usage
+            else:
+                self._usage.update({key: value for key, value in usage.items() if value is not None})
         elif usage is not None:
             self._note("usage")
-        if final and self._usage is not None and "output_tokens" in self._usage:
+        if final and self._usage is not None and self._usage.get("output_tokens") is not None:
             self._ends = True
 
     def _end(self) -> None:
@@ -183,11 +184,16 @@ class MessagesReader(Reader):
         if uncached is not None:
             facts.input_tokens = uncached + (read or 0) + (written or 0)
         facts.output_tokens = self._count(usage, "output_tokens")
-        split = obj(usage.get("cache_creation"))
-        facts.cache_write_5m_tokens = self._count(split, "ephemeral_5m_input_tokens")
-        facts.cache_write_1h_tokens = self._count(split, "ephemeral_1h_input_tokens")
-        facts.reasoning_tokens = self._count(obj(usage.get("output_tokens_details")), "thinking_tokens")
-        facts.web_search_requests = self._count(obj(usage.get("server_tool_use")), "web_search_requests")
+        split = usage.get("cache_creation")
+        if type(split) is dict:
+            facts.cache_write_5m_tokens = self._count(split, "ephemeral_5m_input_tokens")
+            facts.cache_write_1h_tokens = self._count(split, "ephemeral_1h_input_tokens")
+        details = usage.get("output_tokens_details")
+        if type(details) is dict:
+            facts.reasoning_tokens = self._count(details, "thinking_tokens")
+        tools = usage.get("server_tool_use")
+        if type(tools) is dict:
+            facts.web_search_requests = self._count(tools, "web_search_requests")
         facts.service_tier = name(usage.get("service_tier"))
         facts.speed = name(usage.get("speed"))
         facts.inference_geo = name(usage.get("inference_geo"))
@@ -198,7 +204,9 @@ class MessagesReader(Reader):
             facts.layer_zero = report
         elif report is not None:
             self._note("layer_zero")
-        self._iterations(usage.get("iterations"))
+        iterations = usage.get("iterations")
+        if iterations is not None:
+            self._iterations(iterations)
 
     def _iterations(self, iterations: Any) -> None:
         """Attempts within one answer: who answered in the end, and what is billed besides."""

@@ -15,7 +15,7 @@ import msgspec
 
 from lz_otel._extract.faults import Fault, fault
 from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
-from lz_otel._extract.values import count, lenient, loads, whole_members
+from lz_otel._extract.values import MAX_COUNT, lenient, loads, whole_members
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _SMALL = 1 << 16
 _MAX_NOTES = 16
 _MAX_SECOND_ATTEMPTS = 32
 _GAPS = len(CHUNK_BUCKETS) + 1
+_JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
 _MAX_LESSONS, _WORTH_A_LESSON = 8, 64  # a stream whose events are never alike is left alone
 
@@ -53,41 +54,37 @@ class Reader:
     passes through ``feed``, after the reader's own bookkeeping is done.
     """
 
-    __slots__ = (
-        "_alike", "_attempts", "_closing", "_closing_at", "_complete", "_content", "_doc", "_done", "_events", "_gaps", "_head", "_headers", "_kind", "_last",
-        "_lessons", "_masks", "_name", "_opening", "_opening_to", "_parser", "_prefix", "_read_at", "_said_text", "_seen_lost", "_size", "_status", "_taught_at", "_texts",
-        "facts",
-    )  # fmt: skip
+    # Defaults of the class: a plain answer sets but a few of these, and making a reader is on the hot path
+    _status = 200
+    _headers = _NO_HEADERS
+    _kind = ""
+    _parser: Sse | JsonLines | AwsFrames | None = None
+    _doc: list[bytes] | None = None  # pieces of a plain body
+    _size = 0
+    _prefix = b""
+    _seen_lost = 0
+    _attempts = 0
+    _done = False
+    _complete = False  # the end of the body was reached
+    _head = b"\0"  # the last event line, and the name in it
+    _name = b""
+    _events = 0
+    _content = 0
+    _gaps: list[int] = []  # noqa: RUF012 - replaced by the first content, never added to
+    _last = _read_at = 0.0  # when the last piece of content came, and of another shape
+    # An event of one piece of text, up to that text and from its end on: see `_learn`
+    _opening = b"\0"
+    _opening_to = 1
+    _closing = b""
+    _closing_at = 0
+    _said_text = ""
+    _lessons = _MAX_LESSONS
+    _alike = _taught_at = 0  # events read by it: in all, and when it was learned
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self._status = 200
-        self._headers = _NO_HEADERS
-        self._kind = ""
-        self._parser: Sse | JsonLines | AwsFrames | None = None
-        self._doc: list[bytes] | None = None  # pieces of a plain body
-        self._size = 0
-        self._prefix = b""
-        self._seen_lost = 0
-        self._attempts = 0
         self._texts: list[str] = []
         self._masks: list[Any] = []
-        self._done = False
-        self._complete = False  # the end of the body was reached
-        self._head = b"\0"  # the last event line, and the name in it
-        self._name = b""
-        self._events = 0
-        self._content = 0
-        self._gaps: list[int] = []
-        self._last = self._read_at = 0.0  # when the last piece of content came, and of another shape
-        # An event of one piece of text, up to that text and from its end on: see `_learn`
-        self._opening = b"\0"
-        self._opening_to = 1
-        self._closing = b""
-        self._closing_at = 0
-        self._said_text = ""
-        self._lessons = _MAX_LESSONS
-        self._alike = self._taught_at = 0  # events read by it: in all, and when it was learned
 
     # --- what the host's response calls -------------------------------------------------------
 
@@ -95,7 +92,8 @@ class Reader:
         """Status and headers (lower-case names); chooses the framing."""
         self._status = status
         self._headers = headers
-        self._kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = headers.get("content-type", "")
+        self._kind = kind if kind == _JSON else kind.partition(";")[0].strip().lower()
         if status >= 400:
             self._fault(fault(None, headers))
 
@@ -252,12 +250,10 @@ class Reader:
     def _count(self, usage: dict[str, Any], key: str) -> int | None:
         """A count of a usage object; one that is stated and wrong is noted."""
         value = usage.get(key)
-        if value is None:
-            return None
-        found = count(value)
-        if found is None:
-            self._note("usage")
-        return found
+        if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
+            return value
+        self._note("usage")
+        return None
 
     def _fault(self, found: Fault, *, in_stream: bool = False) -> None:
         """The provider's error; the first one that names a type stands."""
@@ -289,6 +285,10 @@ class Reader:
                 self._doc.append(data)
             else:
                 self._doc.clear()
+            return
+        if data[:1] == b"{" and self._kind == _JSON and not self._prefix:
+            self._doc = []
+            self._begin(data, now)
             return
         prefix = self._prefix + data if self._prefix else data
         if not self._choose(prefix):
@@ -366,18 +366,19 @@ class Reader:
     def _sums(self) -> None:
         """Counts that are kept aside while the body passes."""
         facts = self.facts
-        self._events += self._alike
-        self._content += self._alike
+        if self._alike:
+            self._events += self._alike
+            self._content += self._alike
         if isinstance(self._parser, Sse):
             facts.sse_events = self._events
-        facts.content_events = self._content
         if self._content:
+            facts.content_events = self._content
             facts.has_content = True
-        number = sum(self._gaps)
         if facts.first_content_at is not None:
             facts.last_content_at = self._last
-        if number and facts.first_content_at is not None and facts.last_content_at is not None:
-            facts.chunk_gaps = [self._gaps, facts.last_content_at - facts.first_content_at, number]
+            number = sum(self._gaps)
+            if number:
+                facts.chunk_gaps = [self._gaps, self._last - facts.first_content_at, number]
 
     def _note_lost(self, parser: Sse | JsonLines | AwsFrames) -> None:
         signal = "frame" if isinstance(parser, AwsFrames) else "event"

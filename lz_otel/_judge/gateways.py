@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from lz_otel._capture.headers import disjoint
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -75,7 +77,7 @@ def read(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> Read
         said = _own(headers[own[0]], own[1])
         if said is not None:
             return Reading(said)
-    if CACHE_HEADERS.isdisjoint(headers):
+    if disjoint(CACHE_HEADERS, headers):
         return None
     for name in _OWN:
         if name in headers:
@@ -167,7 +169,7 @@ DETOUR_HEADERS = frozenset(name for name, _, _ in _DETOURS)
 
 def detour(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
     """What the gateway did besides: ``gateway_fallback``, ``gateway_retry``, both or nothing."""
-    if DETOUR_HEADERS.isdisjoint(headers):
+    if disjoint(DETOUR_HEADERS, headers):
         return ()
     out = []
     for name, nothing, reason in _DETOURS:

@@ -18,6 +18,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lz_otel._capture.headers import disjoint
 from lz_otel._judge.fields import fields, starts_with_tag
 from lz_otel._judge.gateways import speaks
 from lz_otel.errors import ConfigurationError
@@ -173,9 +174,9 @@ class Signals:
         fields of zeroing are), and again at the end, when they hold what usage says.
         """
         found: set[str] | None = None
-        if not self._request_names.isdisjoint(request.headers):
+        if not disjoint(self._request_names, request.headers):
             found = self._match(self._request, request.headers, found)
-        if not self._response_names.isdisjoint(response_headers):
+        if not disjoint(self._response_names, response_headers):
             found = self._match(self._response, response_headers, found)
         if (top := fields(facts)) is not None:
             if starts_with_tag(top):
