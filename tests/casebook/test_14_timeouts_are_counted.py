@@ -110,10 +110,12 @@ def test_14_both_packages_give_the_same_labels(error: str) -> None:
     assert sets[0] == sets[1]
 
 
-def test_14_the_same_through_openai() -> None:
-    """OpenAI's SDK, the same."""
+@pytest.mark.parametrize("module", [httpx2, httpx], ids=lambda m: m.__name__)
+def test_14_the_same_through_openai(module: Any) -> None:
+    """(f): OpenAI's SDK on either package: the same failure, the same labels."""
     with observed() as found:
-        with pytest.raises(openai.APITimeoutError):
-            gpt(failing("ReadTimeout", 0.02)).chat.completions.create(**CHAT)
+        http = module.Client(transport=transport(module, failing("ReadTimeout", 0.02)))
+        with pytest.raises(openai.APIConnectionError):
+            gpt(None, http_client=http).chat.completions.create(**CHAT)
         assert ({"error": 1}, {"ReadTimeout": 1}) == (found.outcomes(), found.errors())
         assert ({"read_timeout": 3}, {"read_timeout": 2}) == (found.by(ATTEMPTS), found.by(RETRIES))
