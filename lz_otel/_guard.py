@@ -28,7 +28,7 @@ class Guard:
     def __init__(self) -> None:
         self.on_fault: Callable[[str], None] | None = None
         self.strict = False  # tests of our own may ask to see the fault
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._logged: dict[tuple[str, str], float] = {}
 
     def fault(self, where: str, error: BaseException) -> None:
@@ -63,7 +63,7 @@ class Guard:
 
     def reset(self) -> None:
         """Forget what was logged (tests, forked children)."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._logged.clear()
 
 

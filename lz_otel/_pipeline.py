@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _extract
+from lz_otel._capture import collector
 from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation
 from lz_otel._capture.headers import is_cancellation, lower
@@ -35,19 +36,26 @@ _REDIRECT_KEY = "lz_otel.call"
 _BATCH = 32
 _MAX_WEIGHT = 1_048_576
 _MAX_KNOWN = 1024
+_PATIENCE = 1.0  # seconds to wait for another thread's turn: longer than any takes (C)
 
 
 class _Redirect:
     """Rides on a redirected request, so that the next exchange joins the same call."""
 
-    __slots__ = ("_finish", "call")
+    __slots__ = ("_finish", "_hub", "call")
 
-    def __init__(self, call: Call, finish: Callable[[], None]) -> None:
+    def __init__(self, hub: Pipeline, call: Call, finish: Callable[[], None]) -> None:
+        self._hub = hub
         self.call = call
         self._finish = finish
 
     def __del__(self) -> None:
-        self._finish()
+        try:
+            self._finish()
+        except Exception as fault:  # noqa: BLE001 - what a finalizer raises is printed
+            guard.fault("capture", fault)
+            if hasattr(self, "_finish"):
+                forget(self._hub, self.call)
 
 
 class Pipeline:
@@ -90,7 +98,8 @@ class Pipeline:
         self.dropped: deque[Any] = deque()  # found by the garbage collector, which must not report
         self._waiting: deque[Observer | Call] = deque()  # ended, and not read yet
         self._weight = 0
-        self._turn = threading.Lock()  # who works off what waits
+        self._turn = threading.RLock()  # who works off what waits
+        self._working = False
         self._open: set[Call] = set()
         self._active: set[tuple[str, ...]] = set()
         self._calls_of: set[tuple[str, str]] = set()  # host and path that have spoken an LLM API
@@ -218,7 +227,7 @@ class Pipeline:
 
     def _answered(self, call: Call, observer: Observer) -> bool:
         """An SDK that traces ends its span right after a good answer: what we add must be there before."""
-        if self.spans is None or not self.spans.borrowed(call):
+        if self.spans is None or not self.spans.borrowed(call) or collector.inside():
             return False
         self.catch_up()
         return observer.ending == Ending.OK and observer.status is not None and observer.status < 300
@@ -232,7 +241,7 @@ class Pipeline:
 
         extensions, observer.extensions = observer.extensions, None  # only the request itself may hold it
         if isinstance(extensions, dict):
-            extensions[_REDIRECT_KEY] = _Redirect(call, finish)
+            extensions[_REDIRECT_KEY] = _Redirect(self, call, finish)
         else:
             self._call_over(call)
 
@@ -255,21 +264,38 @@ class Pipeline:
     # --- later: many at a time, or at once where somebody wants to know ------------------------------
 
     def _take_turn(self, prompt: bool) -> None:
+        if collector.inside():
+            return
         if self.dropped:
             self._collect_dropped()
-        if (prompt or len(self._waiting) >= _BATCH or self._weight >= _MAX_WEIGHT) and self._turn.acquire(prompt):
-            try:
-                self._work()
-            finally:
-                self._turn.release()
+        if prompt or len(self._waiting) >= _BATCH or self._weight >= _MAX_WEIGHT:
+            self._work_off(_PATIENCE if prompt else 0.0)
+
+    def _work_off(self, patience: float) -> None:
+        """Work, unless another thread does, or this one does already (a signal's handler comes in between)."""
+        if not self._turn.acquire(timeout=patience):
+            return
+        try:
+            if not self._working:
+                self._working = True
+                try:
+                    self._work()
+                finally:
+                    self._working = False
+        finally:
+            self._turn.release()
 
     def catch_up(self) -> None:
         """Work off everything that waits; called before anybody reads the numbers."""
+        if collector.inside():
+            return
         self._collect_dropped()
-        with self._turn:
-            self._work()
-        self.conclusions.read_limits()
-        self._count_active()
+        self._work_off(_PATIENCE)
+        for step in (self.conclusions.read_limits, self._count_active):
+            try:
+                step()
+            except Exception as fault:  # noqa: BLE001 - what can be read must be readable
+                guard.fault("measure", fault)
 
     def _collect_dropped(self) -> None:
         while self.dropped:
@@ -342,6 +368,7 @@ class Pipeline:
         self._waiting.clear()
         self._open.clear()
         self._active.clear()
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
+        self._working = False
         self.conclusions.after_fork_in_child()
         self.store.clear()

@@ -16,6 +16,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _config, catalogue
+from lz_otel._capture import collector
 from lz_otel._capture.imports import WhenImported
 from lz_otel._capture.patch import MODULES, Hooks, hook_client, unhook_clients
 from lz_otel._capture.sdk import PACKAGES, SdkHooks
@@ -195,26 +196,24 @@ class _Runtime:
         """Export, then observe: no call is seen before there is a place for its numbers."""
         settings = self.settings
         guard.on_fault = self.pipeline.count_fault
+        collector.watch()
         for exporter in self.exporters:
             exporter.start()
         self._constants()
-        if settings.trace_exporters and settings.trace_exporters != ("none",):
+        names = settings.trace_exporters or ("none",)
+        own_traces = names != ("none",)
+        if own_traces:
             from lz_otel._export import traces
 
-            traces.set_up(settings.trace_exporters)
-        if settings.http_spans == "on" or (settings.http_spans == "auto" and self._own_traces()):
+            traces.set_up(names)
+        if settings.http_spans == "on" or (settings.http_spans == "auto" and own_traces):
             from lz_otel._export import traces
 
             traces.http_spans()
         self.hooks.hub = self.pipeline
         self.imports.install()
-        warning = self.prices.stale(time.time())
-        if warning:
+        if warning := self.prices.stale(time.time()):
             _LOG.warning("lz_otel: %s", warning)
-
-    def _own_traces(self) -> bool:
-        names = self.settings.trace_exporters
-        return bool(names) and names != ("none",)
 
     def _constants(self) -> None:
         """Numbers that are there before any call: what is running, and faults at 0."""
@@ -239,6 +238,7 @@ class _Runtime:
             atexit.unregister(self.audit.close)
             self.audit.close(timeout)
         guard.on_fault = None
+        collector.unwatch()
 
     def status(self) -> Status:
         """See `Status`."""

@@ -11,10 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue
+from lz_otel._capture import collector
+from lz_otel._guard import guard
 from lz_otel.catalogue import GAUGE, HISTOGRAM, Metric
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["HistogramValue", "Series", "Store"]
 
 OTHER = "other"
+_MAX_NOTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,8 @@ class Store:
         self.listeners: list[Callable[[Sequence[Any]], None]] = []
         self.touch_listeners: list[Callable[[Metric, list[tuple[str, ...]]], None]] = []
         self.before_snapshot: list[Callable[[], None]] = []  # brings in what is still outstanding
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
+        self._noted: deque[Sequence[Any]] = deque(maxlen=_MAX_NOTED)  # measured inside the garbage collector
         self._data: dict[Metric, dict[tuple[str, ...], Any]] = {}
         self._slots: dict[int, tuple[dict[tuple[str, ...], Any], str, tuple[float, ...], Metric]] = {}
         for metric in self.metrics:
@@ -84,6 +89,11 @@ class Store:
 
         A value of a histogram may also be a prepared ``(counts, sum, count)`` of the metric's own buckets.
         """
+        if collector.inside():  # perhaps in the middle of this very method
+            self._noted.append(measurements)
+            return
+        if self._noted:
+            self._catch_up()
         slots = self._slots
         with self._lock:
             for metric, labels, value in measurements:
@@ -120,6 +130,15 @@ class Store:
                         data[labels] += value
         for listener in self.listeners:
             listener(measurements)
+
+    def _catch_up(self) -> None:
+        """Apply what was only noted."""
+        while self._noted:
+            try:
+                measurements = self._noted.popleft()
+            except IndexError:  # another thread was quicker
+                return
+            self.add(measurements)
 
     def put(self, metric: Metric, values: Mapping[tuple[str, ...], float]) -> None:
         """Set points to what was counted elsewhere (calls in flight)."""
@@ -179,7 +198,11 @@ class Store:
     def snapshot(self) -> list[Series]:
         """A consistent copy of everything; metrics without points are left out."""
         for prepare in self.before_snapshot:
-            prepare()
+            try:
+                prepare()
+            except Exception as fault:  # noqa: BLE001 - what is there must be readable
+                guard.fault("measure", fault)
+        self._catch_up()
         out: list[Series] = []
         with self._lock:
             for metric, data in self._data.items():
@@ -215,7 +238,7 @@ class Store:
 
     def clear(self) -> None:
         """Start from zero (a forked child must not report its parent's calls again)."""
-        self._lock = threading.Lock()  # the parent's lock may be held by a thread that is not here
+        self._lock = threading.RLock()  # the parent's lock may be held by a thread that is not here
         self.started_ns = time.time_ns()
         for data in self._data.values():
             data.clear()
