@@ -21,6 +21,7 @@ from prometheus_client.utils import floatToGoString
 
 from lz_otel._export._common import FirstCall, clean, logger
 from lz_otel._export._server import MetricsServer
+from lz_otel._guard import guard
 from lz_otel.catalogue import COUNTER, HISTOGRAM
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from lz_otel.catalogue import Metric
 
 __all__ = ["PrometheusExporter", "StoreCollector"]
-
 
 
 def _float(value: float) -> str:
@@ -132,8 +132,18 @@ class StoreCollector:
         """All families that have points."""
         if getattr(self._muted, "on", False):
             return
-        for series in self._store.snapshot():
-            yield self._layouts[series.metric].family_of(series)
+        try:
+            found = self._store.snapshot()
+        except Exception as fault:  # noqa: BLE001 - the page of the host must not fail for us
+            guard.fault("export", fault)
+            return
+        for series in found:
+            try:
+                family = self._layouts[series.metric].family_of(series)
+            except Exception as fault:  # noqa: BLE001 - as above
+                guard.fault("export", fault)
+                continue
+            yield family
 
     def text(self, openmetrics: bool = False) -> str:
         """The same as ``generate_latest`` gives for this collector, rendered directly."""
