@@ -96,7 +96,9 @@ def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> _Begun | Non
         if hub.spans is not None:
             options = args[1] if len(args) > 1 else kwargs.get("options")
             span_token = hub.spans.sdk_begun(call, client, options)
-        return _Begun(call, current_call.set(call), span_token)
+        begun = _Begun(call, None, span_token)
+        begun.token = current_call.set(call)  # last of all: what fails before it leaves nothing behind
+        return begun
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
         return None
