@@ -121,7 +121,7 @@ class Operation:
         self._left_at: float | None = None
         self._error = False
         self._token: Any = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
         self._reported = [True]
 
     # --- entering and leaving -----------------------------------------------------------
@@ -143,9 +143,12 @@ class Operation:
             with suppress(ValueError):  # left in another context: the variable dies with that one
                 current_operation.reset(token)
         self._left_at = perf_counter()
-        self._error = error is not None and not is_cancellation(error)
-        if self._open <= 0:
-            self._report()
+        try:
+            self._error = error is not None and not is_cancellation(error)
+            if self._open <= 0:
+                self._report()
+        except Exception as fault:  # noqa: BLE001 - the boundary to the host
+            guard.fault("operation", fault)
 
     async def __aenter__(self) -> Operation:
         return self.__enter__()
