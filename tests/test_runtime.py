@@ -122,7 +122,7 @@ def test_a_bad_setting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) ->
     """A setting that cannot be used is an error at start-up, and nothing has been hooked."""
     original = httpx2.HTTPTransport.handle_request
     monkeypatch.setenv("LZ_OTEL_PRICES", "/nowhere/prices.toml")
-    with pytest.raises(lz_otel.ConfigurationError, match="LZ_OTEL_PRICES|/nowhere"):
+    with pytest.raises(lz_otel.ConfigurationError, match=r"LZ_OTEL_PRICES|/nowhere"):
         lz_otel.instrument(exporters="none")
     assert lz_otel.status().enabled is False
     assert httpx2.HTTPTransport.handle_request is original
