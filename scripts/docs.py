@@ -20,15 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md")
 SECTION = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 
-# What each mechanism is, in a line: (source, mark, what it is).
+# What each mechanism is, in a line: (who states it, what it is). The rest is in docs/mechanisms.md.
 ABOUT = {
-    "symbolic": ("article 000", "A", "the answer is computed by rules instead of inference"),
-    "pruning": ("article 001", "A", "tokens that do not matter are cut from the prompt"),
-    "intent": ("article 002", "A", "the sampling intent is declared, decoding takes a shorter path"),
-    "zeroing": ("article 003", "A", "layers that do not matter for the request are zeroed"),
-    "scheduling": ("article 004", "A", "the state of similar requests is shared by the server"),
-    "prompt_cache": ("vendors' documentation", "D", "the provider reads a known prefix from its cache"),
-    "response_cache": ("gateways' documentation", "D", "a gateway answers from its own cache"),
+    "symbolic": ("article 000", "the answer is computed by rules instead of inference"),
+    "pruning": ("article 001", "tokens that do not matter are cut from the prompt"),
+    "intent": ("article 002", "the sampling intent is declared, decoding takes a shorter path"),
+    "zeroing": ("article 003", "layers that do not matter for the request are zeroed"),
+    "scheduling": ("article 004", "the state of similar requests is shared by the server"),
+    "prompt_cache": ("vendors", "the provider reads a known prefix from its cache"),
+    "response_cache": ("gateways", "a gateway answers from its own cache"),
 }
 
 
@@ -127,14 +127,19 @@ def settings() -> str:
 
 
 def mechanisms() -> str:
-    """The seven mechanisms with the reasons they give."""
-    if tuple(ABOUT) != catalogue.MECHANISMS:
-        sys.exit(f"scripts/docs.py: ABOUT must describe {', '.join(catalogue.MECHANISMS)}, in this order")
+    """The seven mechanisms: what, who says so, how to switch on, what a hit means, what it cannot know."""
+    rows = {}
+    for line in (ROOT / "docs" / "mechanisms.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `") and len(cells) == 6:
+            rows[cells[0].strip("`")] = cells
+    if not tuple(ABOUT) == tuple(rows) == catalogue.MECHANISMS:
+        sys.exit(f"scripts/docs.py: ABOUT and docs/mechanisms.md must describe {', '.join(catalogue.MECHANISMS)}")
     return _table(
-        ("mechanism", "stated by", "mark", "what it is", "reasons of a fallback"),
+        ("mechanism", "what it is", "stated by", "mark", "how to switch it on", "what a hit means", "what it cannot know"),
         (
-            (f"`{name}`", source, mark, text, _code(catalogue.FALLBACK_REASONS.get(name, ())) or "none")
-            for name, (source, mark, text) in ABOUT.items()
+            (f"`{name}`", ABOUT[name][1], ABOUT[name][0], *(cell for cell in cells[1:5]))
+            for name, cells in rows.items()
         ),
     )
 
