@@ -37,7 +37,8 @@ lz_otel._runtime.current().pipeline.catch_up()  # three are counted when the for
 calls(2)
 open_stream = client(lambda r: (200, {"content-type": "text/event-stream"}, a_full()))
 with open_stream.stream("POST", URL, json={**ASK, "stream": True}) as response:
-    next(response.iter_raw())
+    pieces = response.iter_raw()
+    next(pieces)
     pids = []
     for _ in range(2):
         pid = os.fork()
