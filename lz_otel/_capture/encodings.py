@@ -2,7 +2,8 @@
 
 Supports what the client itself can accept: gzip, deflate, br and zstd (the last two when
 the package that the client uses for them is installed). Output is handed on in slices, so a
-compression bomb costs no more memory here than one slice.
+compression bomb costs no more memory here than a few slices; and it is given up when it has become
+so large that no answer compresses so well, so it costs no more time either.
 """
 
 from __future__ import annotations
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["Decoder", "decoder_for"]
 
 _SLICE = 262_144
+# A stream of alike events compresses 50 times at most; what exceeds both of these is a bomb (C)
+_MAX_RATIO = 200
+_MAX_BOMB = 16 << 20
+# Input that is decoded at once where a codec does not limit its output: 4 bytes of zstd give up to 128 KiB,
+# about 10 of brotli up to 16 MiB
+_ZSTD_STEP = 256
+_BROTLI_STEP = 32
 
 
 class Decoder:
@@ -60,11 +68,18 @@ class _Brotli(Decoder):
     def __init__(self, module: Any) -> None:
         self._object = module.Decompressor()
         self._step = getattr(self._object, "decompress", None) or self._object.process
+        self._more = getattr(self._object, "can_accept_more_data", None)  # since brotli 1.2
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        out = self._step(data)
-        for start in range(0, len(out), _SLICE):
-            yield out[start : start + _SLICE]
+        if self._more is not None:
+            while True:
+                out = self._step(data, output_buffer_limit=_SLICE)
+                yield from _sliced(out)
+                if len(out) < _SLICE and self._more():  # it may say so with more output to come
+                    return
+                data = b""
+        for start in range(0, len(data), _BROTLI_STEP):
+            yield from _sliced(self._step(data[start : start + _BROTLI_STEP]))
 
 
 class _Zstd(Decoder):
@@ -74,13 +89,16 @@ class _Zstd(Decoder):
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         while data:
-            out = self._object.decompress(data)
-            for start in range(0, len(out), _SLICE):
-                yield out[start : start + _SLICE]
-            data = b""
+            step, data = data[:_ZSTD_STEP], data[_ZSTD_STEP:]
+            yield from _sliced(self._object.decompress(step))
             if self._object.eof:
-                data = self._object.unused_data
+                data = self._object.unused_data + data
                 self._object = self._module.ZstdDecompressor().decompressobj()
+
+
+def _sliced(out: bytes) -> Iterator[bytes]:
+    for start in range(0, len(out), _SLICE):
+        yield out[start : start + _SLICE]
 
 
 class _StandardZstd(Decoder):
@@ -115,6 +133,23 @@ class _Chain(Decoder):
         for decoder in self._decoders:
             pieces = _through(decoder, pieces)
         return pieces
+
+
+class _Bounded(Decoder):
+    """Gives up what grows beyond all measure."""
+
+    def __init__(self, inner: Decoder) -> None:
+        self._inner = inner
+        self._read = 0
+        self._made = 0
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        self._read += len(data)
+        for piece in self._inner.decode(data):
+            self._made += len(piece)
+            if self._made > _MAX_BOMB and self._made > _MAX_RATIO * self._read:
+                raise ValueError("a compression bomb")
+            yield piece
 
 
 def _through(decoder: Decoder, pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -165,4 +200,4 @@ def decoder_for(content_encoding: str) -> Decoder | None:
         if decoder is None or len(decoders) >= 4:
             return None
         decoders.append(decoder)
-    return decoders[0] if len(decoders) == 1 else _Chain(decoders)
+    return _Bounded(decoders[0] if len(decoders) == 1 else _Chain(decoders))
