@@ -79,7 +79,7 @@ def _contains(outer: Any, hook: Any) -> bool:
 
 def _caller(original: Any) -> Callable[[Any, Any], Any]:
     """How to call what we found: wrappers of wrapt want to be bound first."""
-    if isinstance(original, FunctionType):
+    if type(original) is FunctionType:  # not isinstance: a wrapper of wrapt claims to be what it wraps
         return original
 
     def bound(transport: Any, request: Any) -> Any:

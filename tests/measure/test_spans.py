@@ -113,8 +113,9 @@ def test_operation_and_verdicts_are_on_the_span(spans: InMemorySpanExporter) -> 
     assert attributes["lz.prompt_cache.verdict"] == "hit"
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("first", ["lz_otel", "instrumentor"])
-def test_beside_the_http_instrumentor(spans: InMemorySpanExporter, first: str) -> None:
+def test_beside_the_http_instrumentor(spans: InMemorySpanExporter, first: str, asynchronous: bool) -> None:
     """On before or after the HTTP instrumentor: one HTTP span, one call span, one sample of each metric."""
     reader = InMemoryMetricReader()
     instrumentor = HTTPX2ClientInstrumentor()
@@ -122,10 +123,17 @@ def test_beside_the_http_instrumentor(spans: InMemorySpanExporter, first: str) -
     def instrument() -> None:
         instrumentor.instrument(meter_provider=MeterProvider([reader]))
 
-    async def run(url: str) -> None:
+    url = "http://127.0.0.1:9/v1/messages"
+
+    async def run_async() -> None:
         async with httpx2.AsyncClient() as client:
-            with pytest.raises(httpx2.ConnectError):
-                await client.post(f"{url}/v1/messages", json=ASK)
+            await client.post(url, json=ASK)
+
+    def run() -> None:
+        if asynchronous:
+            asyncio.run(run_async())
+        else:
+            httpx2.post(url, json=ASK)
 
     if first == "instrumentor":
         instrument()
@@ -133,7 +141,8 @@ def test_beside_the_http_instrumentor(spans: InMemorySpanExporter, first: str) -
         with capture(strict=True) as seen:
             if first == "lz_otel":
                 instrument()
-            asyncio.run(run("http://127.0.0.1:9"))
+            with pytest.raises(httpx2.ConnectError):
+                run()
             assert seen.value("gen_ai.client.inference.duration") == 1
     finally:
         instrumentor.uninstrument()
