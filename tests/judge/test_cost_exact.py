@@ -42,6 +42,9 @@ claude-haiku-3-5   0.80  4     0.08  1      1.60
 gpt-6-astra        10    50    1     12.5   12.5  above=272000 long=2 long_out=1.5
 gpt-6-sol          2     10    0.20  2.5    2.5
 gpt-6-luna         0.10  0.50  0.01  0.125  0.125
+text-embedding-3-small  0.02  0  0.02  0.02  0.02
+text-embedding-3-large  0.13  0  0.13  0.13  0.13
+text-embedding-ada-002  0.10  0  0.10  0.10  0.10
 gpt-6.1-sol        2     10    0.10  2.5    2.5   above=272000 long=2 long_out=1.5
 gpt-6.1-terra      1     5     0.05  1.25   1.25
 gpt-5.6-sol        4     20    0.4   5      5
