@@ -77,13 +77,13 @@ def _contains(outer: Any, hook: Any) -> bool:
     return False
 
 
-def _caller(original: Any) -> Callable[[Any, Any], Any]:
-    """How to call what we found: wrappers of wrapt want to be bound first."""
+def as_function(original: Any) -> Callable[..., Any]:
+    """What we found on a class, to be called with its instance first: wrappers of wrapt want to be bound."""
     if type(original) is FunctionType:  # not isinstance: a wrapper of wrapt claims to be what it wraps
         return original
 
-    def bound(transport: Any, request: Any) -> Any:
-        return original.__get__(transport, type(transport))(request)
+    def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return original.__get__(self, type(self))(*args, **kwargs)
 
     return bound
 
@@ -125,7 +125,7 @@ def _attach(observer: Any, response: Any, body: Any) -> None:
 
 def _sync_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
     body, _ = shells(module)
-    call = _caller(original)
+    call = as_function(original)
 
     @functools.wraps(original)
     def handle_request(self: Any, request: Any) -> Any:
@@ -145,7 +145,7 @@ def _sync_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
 
 def _async_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
     _, body = shells(module)
-    call = _caller(original)
+    call = as_function(original)
 
     @functools.wraps(original)
     async def handle_async_request(self: Any, request: Any) -> Any:

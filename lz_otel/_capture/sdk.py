@@ -18,7 +18,7 @@ from opentelemetry import context
 
 from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation
-from lz_otel._capture.patch import hook_client
+from lz_otel._capture.patch import as_function, hook_client
 from lz_otel._guard import guard
 
 if TYPE_CHECKING:
@@ -133,31 +133,37 @@ def _look_for_span(owner: SdkHooks) -> None:
 
 
 def _sync_inner(owner: SdkHooks, original: Any) -> Any:
+    call = as_function(original)
+
     @functools.wraps(original)
     def _request(self: Any, *args: Any, **kwargs: Any) -> Any:
         _look_for_span(owner)
-        return original(self, *args, **kwargs)
+        return call(self, *args, **kwargs)
 
     return _request
 
 
 def _async_inner(owner: SdkHooks, original: Any) -> Any:
+    call = as_function(original)
+
     @functools.wraps(original)
     async def _request(self: Any, *args: Any, **kwargs: Any) -> Any:
         _look_for_span(owner)
-        return await original(self, *args, **kwargs)
+        return await call(self, *args, **kwargs)
 
     return _request
 
 
 def _sync_request(owner: SdkHooks, original: Any) -> Any:
+    call = as_function(original)
+
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         begun = _begin(owner, self, args, kwargs)
         if begun is None:
-            return original(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
         try:
-            result = original(self, *args, **kwargs)
+            result = call(self, *args, **kwargs)
         except BaseException as error:
             _exit(owner, begun, error)
             raise
@@ -168,13 +174,15 @@ def _sync_request(owner: SdkHooks, original: Any) -> Any:
 
 
 def _async_request(owner: SdkHooks, original: Any) -> Any:
+    call = as_function(original)
+
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
         begun = _begin(owner, self, args, kwargs)
         if begun is None:
-            return await original(self, *args, **kwargs)
+            return await call(self, *args, **kwargs)
         try:
-            result = await original(self, *args, **kwargs)
+            result = await call(self, *args, **kwargs)
         except BaseException as error:
             _exit(owner, begun, error)
             raise
