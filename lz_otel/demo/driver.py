@@ -71,6 +71,8 @@ class Driver:
         # The demo's answers are of a simulator: no key is sent anywhere.
         self.anthropic = anthropic.AsyncAnthropic(api_key="demo", base_url=url)
         self.openai = openai.AsyncOpenAI(api_key="demo", base_url=f"{url}/v1")
+        # Loaded now: the SDKs load these when first used, and calls in progress would wait for it
+        _ = (self.anthropic.messages, self.openai.chat.completions, self.openai.responses, self.openai.embeddings)
         for name in ("httpx", "httpx2", "anthropic", "openai"):
             logging.getLogger(name).setLevel(logging.ERROR)
 

@@ -12,6 +12,7 @@ from lz_otel.errors import MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
     from rich.table import Table
 
     from lz_otel.demo.truth import Result
@@ -54,12 +55,8 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
             result = run_case(case, calls, seed)
         results.append(result)
         console.print(f"{case.name:26} {_verdict(result)}  {result.calls:,} calls in {result.seconds:.0f} s", highlight=False)
+        _differences(console, result)
     console.print(table(results))
-    for result in results:
-        for difference in result.differences[:_SHOWN]:
-            console.print(f"[red]{result.case}[/]: {difference}", highlight=False, markup=True)
-        if len(result.differences) > _SHOWN:
-            console.print(f"[red]{result.case}[/]: and {len(result.differences) - _SHOWN} more differences")
     bad = [result.case for result in results if not result.good]
     total = sum(result.calls for result in results)
     verdicts = sum(sum(states.values()) for result in results for states in result.mechanisms.values())
@@ -73,6 +70,15 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
         return 1
     console.print("All equal the simulator's truth.")
     return 0
+
+
+def _differences(console: Console, result: Result) -> None:
+    from rich.markup import escape
+
+    for difference in result.differences[:_SHOWN]:
+        console.print(f"[red]{result.case}[/]: ", escape(str(difference)), sep="", highlight=False)
+    if len(result.differences) > _SHOWN:
+        console.print(f"[red]{result.case}[/]: and {len(result.differences) - _SHOWN} more differences")
 
 
 def _verdict(result: Result) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from lz_otel.demo.checks import Check
+    from lz_otel.simulator.scenario import Scenario
 
 __all__ = ["run"]
 
@@ -62,7 +63,6 @@ def run(
     if not console.is_terminal:
         console = Console(width=100)  # a log file or a pipe has no width of its own
     chosen = load(scenario)
-    pace = rate or chosen.traffic.rate
     # The demo shows its own notes; a warning (a taken port, say) is shown once, above the table.
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     with running(chosen, process=True, seed=seed) as simulator:
@@ -70,10 +70,10 @@ def run(
         runtime = current()
         assert runtime is not None
         try:
+            driver = Driver(simulator.url, rate_of(chosen, rate))
             console.print(f"[bold]lz-otel demo[/]  scenario [bold]{chosen.name}[/]: {chosen.description}")
             if status.prometheus_port is not None:
                 console.print(f"metrics: http://{host}:{status.prometheus_port}/metrics", highlight=False)
-            driver = Driver(simulator.url, pace)
             with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
                 asyncio.run(_drive(console, runtime.store, driver, chosen, seed, seconds))
             checks: list[Check] = compare(
@@ -89,6 +89,11 @@ def run(
         return 1
     console.print(f"All {len(checks)} figures equal the simulator's truth.")
     return 0
+
+
+def rate_of(scenario: Scenario, wanted: float) -> float:
+    """Operations per second: what is wanted, or for 0 what the scenario says."""
+    return wanted or scenario.traffic.rate
 
 
 async def _drive(console: Any, store: Any, driver: Any, scenario: Any, seed: int, seconds: float | None) -> None:

@@ -62,10 +62,9 @@ def _latency(store: Store) -> Table:
 
 
 def _mechanisms(store: Store) -> Table:
-    table = Table(title="Fast paths: verdicts and reasons", title_justify="left", expand=True)
-    for name in ("mechanism", "hit rate", *c.VERDICTS, "saved", "why not"):
-        left = name in ("mechanism", "why not")
-        table.add_column(name, justify="left" if left else "right", no_wrap=name != "why not", overflow="fold")
+    table = Table(title="Fast paths: verdicts", title_justify="left", expand=True)
+    for name in ("mechanism", "hit rate", *c.VERDICTS, "saved"):
+        table.add_column(name, justify="left" if name == "mechanism" else "right", no_wrap=True)
     for mechanism in c.MECHANISMS:
         counts = {v: store.value(c.FAST_PATH_CALLS, mechanism=mechanism, verdict=v) for v in c.VERDICTS}
         if not any(counts.values()):
@@ -77,19 +76,70 @@ def _mechanisms(store: Store) -> Table:
             _share(counts["hit"], eligible),
             *(f"{counts[v]:.0f}" for v in c.VERDICTS),
             f"${saved:.4f}" if saved else NONE,
-            _reasons(store, mechanism),
         )
     return table
 
 
-def _reasons(store: Store, mechanism: str) -> str:
-    if mechanism == "prompt_cache":
-        found = {r: store.value(c.PROMPT_CACHE_MISSES, reason=r) for r in c.MISS_REASONS}
-    else:
-        reasons = c.FALLBACK_REASONS.get(mechanism, ())
-        found = {r: store.value(c.FAST_PATH_FALLBACKS, mechanism=mechanism, reason=r) for r in reasons}
-    ranked = sorted(((n, r) for r, n in found.items() if n), reverse=True)
-    return ", ".join(f"{reason} {n:.0f}" for n, reason in ranked[:4]) or NONE
+def _reasons(store: Store) -> Table | None:
+    table = Table(title="Why not: reasons of misses and fallbacks", title_justify="left", show_header=False)
+    table.add_column("mechanism", no_wrap=True)
+    table.add_column("reasons")
+    for mechanism in c.MECHANISMS:
+        if mechanism == "prompt_cache":
+            found = {r: store.value(c.PROMPT_CACHE_MISSES, reason=r) for r in c.MISS_REASONS}
+        else:
+            reasons = c.FALLBACK_REASONS.get(mechanism, ())
+            found = {r: store.value(c.FAST_PATH_FALLBACKS, mechanism=mechanism, reason=r) for r in reasons}
+        ranked = sorted(((n, r) for r, n in found.items() if n), reverse=True)
+        if ranked:
+            table.add_row(mechanism, ", ".join(f"{reason} {n:.0f}" for n, reason in ranked))
+    return table if table.row_count else None
+
+
+def _signs(store: Store) -> Table | None:
+    """What the families, the provider and the prices show besides; only what there is."""
+    table = Table(title="Signs", title_justify="left", show_header=False)
+    table.add_column("sign", no_wrap=True)
+    table.add_column("figure", justify="right")
+
+    def value(metric: c.Metric, **labels: str) -> float:
+        found: float = store.value(metric, **labels)
+        return found
+
+    ratio = store.value(c.ZEROING_PARAMS_RATIO)
+    same = value(c.INTENT_REPEATS, intent="deterministic", result="same")
+    repeats = same + value(c.INTENT_REPEATS, intent="deterministic", result="different")
+    masks = value(c.MASK_EVENTS)
+    failed = {s: value(c.ATTEMPTS, status=s) for s in c.STATUSES if s not in ("200", "cancelled")}
+    rows = (
+        ("input tokens pruned", _share(value(c.PRUNED_TOKENS), value(c.ORIGINAL_TOKENS))),
+        ("parameters zeroed, mean", f"{ratio.sum / ratio.count:.1%}" if ratio.count else NONE),
+        ("masks that changed", _share(value(c.MASK_SWITCHES), masks) if masks else NONE),
+        ("deterministic repeats with the same answer", _share(same, repeats)),
+        ("ghost entities in answers", _count(value(c.GHOST_ENTITIES))),
+        ("failed attempts", ", ".join(f"{s}: {n:.0f}" for s, n in failed.items() if n) or NONE),
+        ("signals that cannot be read", _count(value(c.MALFORMED))),
+        ("calls without a price", _count(value(c.COST_UNPRICED, gen_ai_operation_name="chat"))),
+    )
+    for name, figure in rows:
+        if figure != NONE:
+            table.add_row(name, figure)
+    return table if table.row_count else None
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}" if value else NONE
+
+
+def _quality(store: Store) -> Table | None:
+    """The application's own scores, by route and A/B group."""
+    table = Table(title="Quality, as the application scores it", title_justify="left")
+    for name in ("route", "group", "score", "answers", "mean"):
+        table.add_column(name, justify="right" if name in ("answers", "mean") else "left")
+    points = next((series.points for series in store.snapshot() if series.metric is c.QUALITY), [])
+    for (route, group, metric), value in sorted(points):
+        table.add_row(route, group or NONE, metric, f"{value.count}", f"{value.sum / value.count:.4f}")
+    return table if table.row_count else None
 
 
 def _totals(store: Store) -> Table:
@@ -118,8 +168,9 @@ def _totals(store: Store) -> Table:
 def dashboard(store: Store, bar: Progress | None = None) -> RenderableType:
     """Everything that the demo shows of the metrics."""
     store.snapshot()  # brings in what is still outstanding
-    parts: list[Any] = [_totals(store), _latency(store), _mechanisms(store)]
-    return Group(*([bar] if bar is not None else []), *parts)
+    parts: list[Any] = [bar, _totals(store), _latency(store), _mechanisms(store), _reasons(store), _signs(store)]
+    parts.append(_quality(store))
+    return Group(*(part for part in parts if part is not None))
 
 
 def progress(seconds: float | None) -> Progress:
