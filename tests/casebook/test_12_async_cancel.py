@@ -108,19 +108,29 @@ def test_12_half_of_fifty_are_cancelled() -> None:
     """25 finish, 25 are cancelled at random moments: each is counted once, the right way."""
     rng = random.Random(12)
 
-    async def one(client: Any, doomed: bool) -> None:
-        task = asyncio.create_task(read(client))
-        if not doomed:
+    asked: dict[str, asyncio.Event] = {}
+
+    def answer(request: Any) -> Any:
+        doomed = request.headers["x-doomed"]
+        if doomed != "no":
+            asked[doomed].set()
+        return slow(0.5 if doomed != "no" else 0.01)(request)
+
+    async def one(client: Any, doomed: str) -> None:
+        asked[doomed] = asyncio.Event()
+        task = asyncio.create_task(read(client.with_options(default_headers={"x-doomed": doomed})))
+        if doomed == "no":
             assert 7 == await task
             return
-        await asyncio.sleep(rng.uniform(0.02, 6 * WAIT))
+        await asked[doomed].wait()  # a task cancelled before it asked has made no call
+        await asyncio.sleep(rng.uniform(0, 0.7))
         assert task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     async def run() -> None:
-        patient, slower = claude(slow(0.01), asynchronous=True), claude(slow(0.2), asynchronous=True)
-        await asyncio.gather(*(one(slower if i % 2 else patient, bool(i % 2)) for i in range(50)))
+        client = claude(answer, asynchronous=True)
+        await asyncio.gather(*(one(client, str(i) if i % 2 else "no") for i in range(50)))
 
     with observed() as found:
         asyncio.run(run())

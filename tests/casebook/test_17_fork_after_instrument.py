@@ -44,7 +44,7 @@ with open_stream.stream("POST", URL, json={**ASK, "stream": True}) as response:
         pid = os.fork()
         if not pid:
             calls(1)
-            time.sleep(0.5)
+            time.sleep(2)
             os._exit(0)
         pids.append(pid)
     for pid in pids:
@@ -66,7 +66,7 @@ def child():
     if {again}:
         lz_otel.instrument()
     calls(1)
-    time.sleep(0.5)
+    time.sleep(2)
 
 if __name__ == "__main__":
     lz_otel.instrument()
