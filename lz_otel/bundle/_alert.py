@@ -63,7 +63,8 @@ class Alert:
         kind: ``symptom`` (a user or payer feels it) or ``cause`` (a cause or an early sign).
         summary: one sentence, always the same.
         description: a template with the labels, the value and the threshold.
-        conditions: when it fires; several for several severities or windows.
+        conditions: when it fires; several for several severities or windows, none for an alert that is off until
+            something is configured: it has a runbook and no rule.
         dashboard: short name of the dashboard to open.
         meaning, impact: for the runbook.
         guard: what would make it noisy, and what is done against it.

@@ -165,7 +165,7 @@ def _not_repeatable(kit: Kit) -> Alert:
         summary="Deterministic requests do not get the same answer twice.",
         description="Of the repeated deterministic requests of {{ $labels.job }}, {{ $value | humanizePercentage }} got the same answer over the last hour "
         f"(threshold: {percent(kit.t.consistency_low)}; expected: {percent(kit.t.consistency_expected)}).",
-        conditions=(Condition("warning", expr, "5m", "30m"),),
+        conditions=(Condition("warning", expr, "10m", "30m"),),
         dashboard="families",
         meaning="Requests with the same digest and intent `deterministic` differ in their answers.",
         impact="Whatever relies on repeatable answers (caches, tests, audits) is wrong.",
@@ -231,7 +231,7 @@ def _zeroing_fallbacks(kit: Kit) -> Alert:
         summary="Zeroing is given up for too many calls.",
         description="{{ $value | humanizePercentage }} of the zeroed calls of {{ $labels.job }} fell back over 5 minutes "
         f"(threshold: {percent(kit.t.zeroing_fallback_high)}). Raise zeroing_threshold by {percent(kit.t.zeroing_step)}.",
-        conditions=(Condition("warning", expr, "5m", "10m", labels=(("mechanism", "zeroing"),)),),
+        conditions=(Condition("warning", expr, "10m", "10m", labels=(("mechanism", "zeroing"),)),),
         dashboard="families",
         meaning="The report of the provider says `fallback_triggered`, or a call that asked for zeroing has no report.",
         impact="These calls run in full: slower, and the check against the full graph is paid besides.",

@@ -53,24 +53,26 @@ def _verdicts(kit: Kit) -> Query:
 
 
 def _gone(kit: Kit) -> Alert:
-    hits = kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict="hit"), "10m", "mechanism")
+    hits = kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict="hit"), "5m", "mechanism")
     eligible = kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict=r.ELIGIBLE)
-    share = ratio(hits, kit.rate(eligible, "10m", "mechanism"))
-    now = kit.grown(eligible, "10m", "mechanism").above(kit.g.eligible_now)
+    share = ratio(hits, kit.rate(eligible, "5m", "mechanism"))
+    now = kit.grown(eligible, "5m", "mechanism").above(kit.g.eligible_now)
     before = kit.recorded_sum(overview.VERDICTS, "1d", "mechanism", verdict="hit").above(kit.g.hits_before)
     expr = kit.guarded(share.below(kit.t.fast_path_gone), now, before, on=("mechanism",))
+    # Window and `for` together are shorter than the `for` of all that it mutes: a symptom that is first has been
+    # sent before the cause can mute it.
     return Alert(
         name="LLMFastPathGone",
         kind="cause",
         summary="A fast path that was in use serves nothing any more.",
         description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls of {{ $labels.job }} over "
-        f"10 minutes (threshold: {percent(kit.t.fast_path_gone)}), and more than {plain(kit.g.hits_before)} calls within the last day.",
-        conditions=(Condition("warning", expr, "5m", "30m"),),
+        f"5 minutes (threshold: {percent(kit.t.fast_path_gone)}), and more than {plain(kit.g.hits_before)} calls within the last day.",
+        conditions=(Condition("warning", expr, "3m", "30m"),),
         dashboard="families",
         meaning="The layer is down, switched off, or no longer asked for. Calls take the full inference instead.",
         impact="No errors (000: the fall-back is seamless): calls take their full latency and price, 30 ms becomes 920 ms.",
         guard=f"Switched off on purpose looks the same: silence it, it ends by itself a day later. More than "
-        f"{plain(kit.g.eligible_now)} eligible calls in 10 minutes are needed.",
+        f"{plain(kit.g.eligible_now)} eligible calls in 5 minutes are needed.",
         diagnosis=(
             _verdicts(kit),
             _reasons(kit),
@@ -139,7 +141,7 @@ def _fallbacks(kit: Kit) -> Alert:
         summary="Many calls ask for the fast path and do not get it.",
         description="{{ $value | printf \"%.1f\" }} calls a minute of {{ $labels.job }} fell back from {{ $labels.mechanism }} over 5 minutes "
         f"(threshold: {plain(kit.t.fallbacks_per_minute)} a minute, and {percent(kit.t.fallback_share_high)} of those that asked).",
-        conditions=(Condition("warning", expr, "5m", "10m"),),
+        conditions=(Condition("warning", expr, "10m", "10m"),),
         dashboard="families",
         meaning="Calls asked for the fast path and were served in full, or gave it up half-way.",
         impact="These calls are as slow and dear as without it; hedged ones are paid twice.",

@@ -24,12 +24,10 @@ ROUTE = "lz_route"
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file; those on a budget only where one is set."""
+    """The alerts of this file; those on a budget have conditions only where one is set."""
     yield _spike(kit)
-    if kit.config.budget_usd_per_hour:
-        yield _hourly(kit)
-    if kit.config.budget_usd_per_day:
-        yield _daily(kit)
+    yield _hourly(kit)
+    yield _daily(kit)
     yield _unpriced(kit)
     yield _incomplete(kit)
     yield _cache_collapsed(kit)
@@ -54,6 +52,10 @@ _SPEND_ADVICE = (
     "Dearer calls: a larger model, longer answers or prompts, or a prompt cache that broke (LLMPromptCacheCollapsed).",
     "Cap `max_tokens`, move what is not urgent to a batch API, or switch the route off.",
 )
+
+
+def _budget(limit: float) -> str:
+    return f"{plain(limit)} USD" if limit else "0: none is set, so this alert is off; set what you mean"
 
 
 def _spike(kit: Kit) -> Alert:
@@ -89,9 +91,10 @@ def _hourly(kit: Kit) -> Alert:
         summary="LLM calls cost more in an hour than the budget allows.",
         description="{{ $labels.job }} spent {{ $value | printf \"%.2f\" }} USD within an hour "
         f"(budget: {plain(limit)} USD an hour).",
-        conditions=(Condition("warning", kit.b.recorded(r.COST_1H).above(limit), "5m", "30m"),),
+        conditions=(Condition("warning", kit.b.recorded(r.COST_1H).above(limit), "5m", "30m"),) if limit else (),
         dashboard="cost",
-        meaning=f"`budget_usd_per_hour` of the configuration ({plain(limit)}) is exceeded. Set it to what you mean; 0 switches this off.",
+        meaning="A job spent more within an hour than `budget_usd_per_hour` of the configuration "
+        f"({_budget(limit)}) allows, by list price.",
         impact="Money, from now on.",
         guard="A window, never the raw counter: spend since the start would fire for ever.",
         diagnosis=_dearest(kit),
@@ -119,10 +122,11 @@ def _daily(kit: Kit) -> Alert:
         conditions=(
             Condition("warning", spent.above(early * budget), "0m", "1h", description=text(early)),
             Condition("critical", spent.above(budget), "0m", "1h", description=text(1)),
-        ),
+        )
+        if budget
+        else (),
         dashboard="cost",
-        meaning=f"`budget_usd_per_day` of the configuration ({plain(budget)}) is used up to {percent(early)} (ticket) or wholly (page). "
-        "Set it to what you mean; 0 switches this off.",
+        meaning=f"`budget_usd_per_day` of the configuration ({_budget(budget)}) is used up to {percent(early)} (ticket) or wholly (page).",
         impact="Money; soon perhaps a spend limit at the provider, which ends all calls (LLMSpendLimitReached).",
         guard="A window of 24 hours, never the raw counter. Recorded rates are added up, so a gap in the rules reads low.",
         diagnosis=_dearest(kit),

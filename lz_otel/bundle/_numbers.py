@@ -102,7 +102,7 @@ class Guards:
     rate_limited: float = number(20, "C", "refused attempts in 10 minutes")
     retries: float = number(20, "C", "retries in 5 minutes")
     model_fallbacks: float = number(10, "C", "fallbacks between models in 15 minutes")
-    eligible_now: float = number(20, "C", "eligible calls in 10 minutes before the layer can be called down")
+    eligible_now: float = number(20, "C", "eligible calls in 5 minutes before the layer can be called down")
     hits_before: float = number(100, "C", "hits within the day that show that the layer was up")
     zeroing_fallbacks: float = number(3, "C", "zeroing fallbacks in 5 minutes")
     wrong_headers: float = number(3, "C", "calls with the wrong intent header in 15 minutes")

@@ -80,11 +80,12 @@ def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
 
     The time range is left to the notification, which knows when the alert began.
     """
-    carried = condition.expr.labels | {label for label, _ in condition.labels}
+    # A rule's own labels are not among $labels when its annotations are made.
+    values = {label: f"{{{{ $labels.{label} | urlquery }}}}" for label in condition.expr.labels} | dict(condition.labels)
     chosen = [
-        f"var-{variable}={{{{ $labels.{label} | urlquery }}}}"
+        f"var-{variable}={values[label]}"
         for label, variable in _VARIABLES.items()
-        if label in carried and (label != "mechanism" or alert.dashboard == "families")
+        if label in values and (label != "mechanism" or alert.dashboard == "families")
     ]
     return f"{config.urls.grafana}/d/{dashboard_uid(alert.dashboard)}?" + "&".join(chosen or ["orgId=1"])
 

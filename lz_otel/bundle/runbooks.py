@@ -22,6 +22,7 @@ _SEVERITY = {
     "info": "is shown on dashboards only",
     "none": "goes to the dead man's switch",
 }
+_OFF = "Never as configured: it has no rule until its setting, named under Meaning, is above 0."
 _KIND = {"symptom": "a symptom: users or payers feel it", "cause": "a cause or an early sign"}
 
 
@@ -59,6 +60,8 @@ def runbook(config: Config, alert: Alert) -> str:
     lines += ["## Mitigation", ""]
     lines += [f"{number}. {step}" for number, step in enumerate(alert.mitigation, 1)]
     lines += ["", "## When it fires", ""]
+    if not alert.conditions:
+        lines += [_OFF, ""]
     for condition in alert.conditions:
         keep = f", and goes on for {config.time(condition.keep)} after" if condition.keep else ""
         wait = config.time(condition.wait)
@@ -94,15 +97,15 @@ def overview(config: Config) -> str:
         (
             "`critical` pages: users get errors or somebody else's data, or money or access is gone, and no retry helps. "
             "`warning` makes a ticket: slower, dearer or less sure than promised, until somebody changes something. "
-            "`info` is shown on dashboards only."
+            "`info` is shown on dashboards only. `off` has no rule until you set its budget below."
         ),
         "",
         "| alert | severity | for | what | threshold from |",
         "|---|---|---|---|---|",
     ]
     for alert in alerts(config):
-        severities = ", ".join(dict.fromkeys(c.severity for c in alert.conditions))
-        waits = ", ".join(dict.fromkeys(config.time(c.wait) for c in alert.conditions))
+        severities = ", ".join(dict.fromkeys(c.severity for c in alert.conditions)) or "off"
+        waits = ", ".join(dict.fromkeys(config.time(c.wait) for c in alert.conditions)) or "-"
         link = f"[{alert.name}](runbooks/{alert.name}.md)"
         lines.append(f"| {link} | {severities} | {waits} | {alert.summary} | {alert.source} |")
     lines += [

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lz_otel.bundle import _replay, alerts, history, recording
@@ -17,7 +18,9 @@ from tests.peers import need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Prometheus:
@@ -119,12 +122,12 @@ class VictoriaMetrics(Prometheus):
 
 
 @contextlib.contextmanager
-def victoria_metrics(folder: Path) -> Iterator[Prometheus]:
+def victoria_metrics(folder: Path, *flags: str) -> Iterator[Prometheus]:
     """Start VictoriaMetrics, the second back end; it answers the same API."""
     port = free_port()
     command = [need("victoria-metrics"), f"-storageDataPath={folder}/vm", f"-httpListenAddr=127.0.0.1:{port}",
                "-retentionPeriod=1y", "-loggerLevel=ERROR", "-search.disableCache=true",
-               "-search.latencyOffset=0s"]  # fmt: skip
+               "-search.latencyOffset=0s", *flags]  # fmt: skip
     with (folder / "vm-log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     url = f"http://127.0.0.1:{port}"

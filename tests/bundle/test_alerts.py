@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lz_otel.bundle.alerts import SEVERITIES, alerts, groups, rule
-from lz_otel.bundle.config import Config, parse
+from lz_otel.bundle.config import Config, parse, seconds
 from lz_otel.bundle.render import alert_groups, files, main, stale
 from lz_otel.errors import ConfigurationError
 
@@ -34,7 +34,7 @@ def test_each_alert_is_complete(alert: object) -> None:
     for text in (a.meaning, a.impact, a.guard, a.source, *a.mitigation):
         assert text
     assert a.diagnosis
-    tests = "".join(p.read_text() for p in (ROOT / "alerts/tests").glob("*.test.yml"))
+    tests = "".join(p.read_text() for d in ("alerts/tests", "tests/bundle") for p in (ROOT / d).glob("*.test.yml"))
     assert f'"{a.name}"' in tests
     assert (ROOT / "alerts/runbooks" / f"{a.name}.md").is_file()
     for condition in a.conditions:
@@ -93,10 +93,40 @@ def test_alerts_can_be_left_out_and_unknown_ones_are_refused() -> None:
         groups(parse({"disabled_alerts": ["LLMNoSuch"]}))
 
 
-def test_budgets_of_zero_leave_no_alert() -> None:
-    """Without a budget there is nothing to exceed."""
-    names = {a.name for a in alerts(parse({"budget_usd_per_day": 0, "budget_usd_per_hour": 0}))}
-    assert set() == names & {"LLMDailyBudget", "LLMHourlyBudget"}
+def test_no_budget_alert_unless_a_budget_is_set() -> None:
+    """Nobody is woken by a figure that lz-otel made up; the runbooks are there all the same, and say so."""
+    budgets = {"LLMDailyBudget", "LLMHourlyBudget"}
+
+    def ruled(**settings: float) -> set[str]:
+        return {e["alert"] for group in alert_groups(parse(settings)) for e in group["rules"]} & budgets
+
+    assert set() == ruled()
+    assert {"LLMDailyBudget"} == ruled(budget_usd_per_day=50)
+    assert {"LLMHourlyBudget"} == ruled(budget_usd_per_hour=5)
+    for name in budgets:
+        assert "is off" in (ROOT / f"alerts/runbooks/{name}.md").read_text()
+
+
+def test_only_budgets_are_off() -> None:
+    """Every other alert has a rule without any configuration."""
+    assert ["LLMHourlyBudget", "LLMDailyBudget"] == [a.name for a in ALERTS if not a.conditions]
+
+
+def test_a_layer_that_is_down_is_told_before_its_symptoms() -> None:
+    """Its window and `for` together are shorter than the `for` of each alert that it mutes: none of them is sent first."""
+    gone = next(a for a in ALERTS if a.name == "LLMFastPathGone")
+    (window,) = set(re.findall(r"_total\{[^}]*\}\[(\w+)\]", gone.conditions[0].expr.text))
+    first = seconds(window) + seconds(gone.conditions[0].wait) + Config().interval_seconds
+    late = {a.name: seconds(c.wait) for a in ALERTS if gone.name in a.muted_by for c in a.conditions}
+    assert len(late) > 5
+    assert {} == {name: wait for name, wait in late.items() if wait <= first}
+
+
+def test_links_carry_static_labels() -> None:
+    """A label that the rule adds is no part of $labels, so its value stands in the link itself."""
+    alert = next(a for a in ALERTS if a.name == "LLMZeroingFallbackHigh")
+    link = rule(Config(), alert, alert.conditions[0])["annotations"]["dashboard_url"]
+    assert link.endswith("&var-mechanism=zeroing")
 
 
 def test_configured_threshold_is_in_expression_text_and_runbook() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -40,6 +41,24 @@ def test_unit_tests_of_the_rules(path: Path) -> None:
     assert 0 == code, text
 
 
+# Tests that need other settings than the committed rules have: file, settings.
+CONFIGURED: dict[str, dict[str, object]] = {
+    "budgets.test.yml": {"budget_usd_per_day": 100, "budget_usd_per_hour": 20},
+    "last-week.test.yml": {"time": {"windows": {"7d": "7h", "1d": "2h"}}},
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", CONFIGURED)
+def test_unit_tests_of_configured_rules(name: str, tmp_path: Path) -> None:
+    """What is off by default, or would take a week, is tested on rules that are configured for it."""
+    config = parse(CONFIGURED[name])
+    (tmp_path / "rules.yml").write_text(dump({"groups": recording_groups(config) + alert_groups(config)}))
+    shutil.copy(Path(__file__).parent / name, tmp_path)
+    code, text = run("test", "rules", str(tmp_path / name))
+    assert 0 == code, text
+
+
 def test_every_article_name_has_a_figure_in_the_tests() -> None:
     """Each of the articles' names is asked for by a rule test."""
     text = (ROOT / "alerts/tests/recording.test.yml").read_text()
@@ -48,7 +67,7 @@ def test_every_article_name_has_a_figure_in_the_tests() -> None:
 
 def test_every_alert_has_a_silent_side() -> None:
     """Each alert but the watchdog has a case in which it stays silent."""
-    text = "".join(p.read_text() for p in TESTS)
+    text = "".join(p.read_text() for p in (*TESTS, *Path(__file__).parent.glob("*.test.yml")))
     whole_day = ("LLMCostSpike", "LLMDailyBudget", "LLMPromptCacheCollapsed")  # a job for each case
     names = {a.name for a in alerts(Config())} - {"LLMWatchdog", *whole_day}
     assert [] == sorted(name for name in names if f'"{name}, silent: ' not in text)
