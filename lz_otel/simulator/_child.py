@@ -18,7 +18,6 @@ def main() -> int:
 
     The parent keeps our standard input open. However it ends, that is the end of us too.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the parent, who stops us
     host, port, scenario, options = pickle.load(sys.stdin.buffer)
     try:
         simulator = Simulator(scenario, **options)

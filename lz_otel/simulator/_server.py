@@ -252,6 +252,7 @@ def _spawn(host: str, port: int, scenario: Any, options: dict[str, Any]) -> tupl
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": import_path},
+        start_new_session=True,  # Ctrl-C goes to the parent, who reads the truth first and ends us then
     )
     assert child.stdin is not None
     assert child.stdout is not None
