@@ -127,7 +127,7 @@ class Conclusions:
             results=results,
         )
         if self.prices is not None:
-            self._price(ended, observer.request)
+            self._price(ended, observer.request, None if exchange is None else exchange.cost)
         if not ended.cached and not disjoint(limits.MARKERS, observer.headers):
             self._limits[common[:3]] = (observer.headers, time())
         operation, call.operation = call.operation, None  # told once, whatever fails from here on
@@ -176,14 +176,15 @@ class Conclusions:
             self.store.add(rules.limits(common, limits.read(headers, when, unreadable)))
             self.store.add([(MALFORMED, (*common, "", "", signal), 1.0) for signal in unreadable])
 
-    def _price(self, ended: rules.Ended, request: Request) -> None:
-        """The cost of a call; what a fast path saved is taken off the table's price."""
+    def _price(self, ended: rules.Ended, request: Request, cost: Any) -> None:
+        """The cost of a call, if it is not known yet; what a fast path saved is taken off the table's price."""
         try:
             if ended.cached or not ended.facts.llm_call:
                 return
-            cost = self.prices.price(ended.facts, time(), request)
             if cost is None:
-                return
+                cost = self.prices.price(ended.facts, time(), request)
+                if cost is None:
+                    return
             cheaper = [r for r in ended.results if r.saved_usd and r.verdict and r.verdict.mechanism in _CHEAPER]
             if cheaper:
                 # One mechanism has served the call, the first in the contract's order: its price holds

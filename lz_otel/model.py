@@ -163,6 +163,7 @@ class Exchange:
     """One call as the judges see it: its last attempt, with the request and how it ended."""
 
     __slots__ = (
+        "cost",
         "ending",
         "error_type",
         "facts",
@@ -207,3 +208,4 @@ class Exchange:
         self.group = group
         self.session = session
         self.memory: Any = None
+        self.cost: Any = None  # what the price table says, once a mechanism has asked it

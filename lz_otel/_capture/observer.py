@@ -209,8 +209,12 @@ class Observer:
                 self.encoding_failed = True
                 self._feed = None
         self.hub.head_arrived(self)
-        at = self.last_byte_at
-        for piece in self._pieces:
+        at, pieces = self.last_byte_at, self._pieces
+        if pieces and self._how and self._decoder is None and self._feed is not None:
+            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            if reader.plain(body):
+                return
+        for piece in pieces:
             if self._feed is None or at is None:
                 break
             try:

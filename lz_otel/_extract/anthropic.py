@@ -125,14 +125,19 @@ class MessagesReader(Reader):
         return 0
 
     def _document(self, body: bytes) -> bool:
-        message = self._decode(_MESSAGE, body)
-        if message is None:
-            return False
+        try:
+            message = _MESSAGE.decode(body)
+        except (msgspec.MsgspecError, RecursionError):
+            found = self._decode(_MESSAGE, body)
+            if found is None:
+                return False
+            message = found
         if message.type == "error":
             self._fault(fault({"error": message.error}, {}))
             return True
         self._message(message)
-        self._stated(None, final=True)
+        if self._usage is not None and self._usage.get("output_tokens") is not None:
+            self._ends = True
         said = 0
         for block in message.content:
             said += self._block(block)

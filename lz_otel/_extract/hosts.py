@@ -69,6 +69,7 @@ _SUFFIXES = (
     (".api.x.ai", "x_ai"),
     (".openrouter.ai", "openrouter"),
 )
+_ENDS = (*(suffix for suffix, _ in _SUFFIXES), ".amazonaws.com", ".api.aws")
 # Segments of a path by which gateways name the provider they pass a request on to.
 _SEGMENTS = {
     "anthropic": "anthropic",
@@ -110,6 +111,8 @@ def provider_of(request: Request, providers: Mapping[str, str]) -> str | None:
     found = _HOSTS.get(host)
     if found is not None:
         return found
+    if not host.endswith(_ENDS):
+        return None
     for suffix, provider in _SUFFIXES:
         if host.endswith(suffix):
             return _azure(request.path) if provider == "azure.ai.inference" else provider

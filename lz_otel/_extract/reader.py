@@ -120,6 +120,14 @@ class Reader:
         if self._texts or self._masks:
             self._flush()
 
+    def plain(self, body: bytes) -> bool:
+        """All of a body at once, instead of `feed`; ``False`` where its framing must be found out."""
+        if self._kind != _JSON or body[:1] != b"{" or len(body) > MAX_BODY:
+            return False
+        self._doc = [body]
+        self._size = len(body)
+        return True
+
     def _read(self, data: bytes, now: float) -> int:
         """A piece whose shape is not known; how many pieces of content it held."""
         self._read_at = now
@@ -189,16 +197,16 @@ class Reader:
         if self._done:
             return
         self._complete = complete
-        rest = self._parser.rest() if isinstance(self._parser, JsonLines) else ()
-        for name, payload in rest:
-            self._content += self._event(name, payload)
         if self._doc is not None:
             self._whole(complete)
+        elif isinstance(self._parser, JsonLines):
+            for name, payload in self._parser.rest():
+                self._content += self._event(name, payload)
         self._done = True
         self._doc = None
         self._sums()
         self._end()
-        self._parser = _Closed()
+        self._parser = _CLOSED
         if self._texts or self._masks:
             self._flush()
 
@@ -285,10 +293,6 @@ class Reader:
                 self._doc.append(data)
             else:
                 self._doc.clear()
-            return
-        if data[:1] == b"{" and self._kind == _JSON and not self._prefix:
-            self._doc = []
-            self._begin(data, now)
             return
         prefix = self._prefix + data if self._prefix else data
         if not self._choose(prefix):
@@ -408,6 +412,7 @@ class _Closed(JsonLines):
         return []
 
 
+_CLOSED = _Closed()
 _ANY = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json",
           "application/x-jsonlines", "application/json-lines")  # fmt: skip

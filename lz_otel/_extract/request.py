@@ -46,6 +46,7 @@ class Fields(Struct, gc=False):
     tools: Raw = NOTHING
     tool_choice: Raw = NOTHING
     thinking: Raw = NOTHING
+    output_config: Raw = NOTHING
     cache_control: Any = None
     metadata: Any = None
     temperature: Any = None

@@ -98,7 +98,7 @@ class Judges:
             self._ask(mechanism, exchange, results)
         if self._prompt_cache is not None:
             before = len(results)
-            if not any(_answered_by_cache(r) for r in results):
+            if not results or not any(_answered_by_cache(r) for r in results):
                 self._ask(self._prompt_cache, exchange, results)
             if len(results) > before and _PROMPT_CACHE not in self.awake:
                 self._wake((_PROMPT_CACHE,))

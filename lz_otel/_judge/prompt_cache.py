@@ -10,6 +10,7 @@ Why a miss: the vendor's own diagnosis where it gives one; else by following the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
@@ -128,7 +129,7 @@ class PromptCache(Mechanism):
     def _saved(self, exchange: Exchange) -> float | None:
         if self.prices is None:
             return None
-        cost = self.prices.price(exchange.facts, self.now(), exchange.request)
+        cost = exchange.cost = self.prices.price(exchange.facts, self.now(), exchange.request)
         if cost is None or cost.full_usd is None:
             return None
         return cost.prompt_cache_saved_usd - cost.prompt_cache_overspent_usd
@@ -150,7 +151,7 @@ class PromptCache(Mechanism):
 
     def _explicit_reason(self, exchange: Exchange, read: int, written: int) -> str | None:
         facts = exchange.facts
-        minimum = minimum_tokens(_bare(facts.request_model or ""), facts.provider)
+        minimum = _minimum(facts.request_model or "", facts.provider)
         nothing = not read and not written
         if not self.miss_reasons:
             return "below_minimum" if nothing and (facts.input_tokens or 0) < minimum[0] else None
@@ -244,6 +245,11 @@ def _below_minimum(facts: Facts, prompt: Prompt, least: int, most: int) -> str |
         return None  # not stated, perhaps no cache at all
     share = prompt.bytes_up_to[prompt.marks[-1].position] / (prompt.bytes_up_to[-1] or 1)
     return "below_minimum" if total < most or (share < 1.0 and total * share / 2 < most) else None
+
+
+@lru_cache(256)
+def _minimum(model: str, provider: str) -> tuple[int, int]:
+    return minimum_tokens(_bare(model), provider)
 
 
 def _bare(model: str) -> str:

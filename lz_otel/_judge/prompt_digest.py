@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._memory import BoundedMap
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ FIVE_MINUTES, ONE_HOUR = 300.0, 3600.0
 MAX_POSITIONS = 4000
 """Most positions that are digested; a request with more is not explained."""
 
-_NOTHING = Raw(b"")
 _CONTROL = b'(?:\\{[^{}]*\\}|null)'
 _STRIP = re.compile(
     rb'\s*,\s*"cache_control"\s*:\s*' + _CONTROL + rb'|"cache_control"\s*:\s*' + _CONTROL + rb'\s*,?\s*'
@@ -38,44 +38,43 @@ _STRIP = re.compile(
 class Top(msgspec.Struct, gc=False):
     """Top level of a request body; everything that may be long is a slice."""
 
-    system: Raw = _NOTHING
-    tools: Raw = _NOTHING
+    system: Raw = NOTHING
+    tools: Raw = NOTHING
     messages: list[Raw] | None = None
-    cache_control: Raw = _NOTHING
-    tool_choice: Raw = _NOTHING
-    thinking: Raw = _NOTHING
-    output_config: Raw = _NOTHING
-    speed: Raw = _NOTHING
+    cache_control: Raw = NOTHING
+    tool_choice: Raw = NOTHING
+    thinking: Raw = NOTHING
+    output_config: Raw = NOTHING
+    speed: Raw = NOTHING
     # Bedrock Converse
-    toolConfig: Raw = _NOTHING  # noqa: N815 - the wire's name
+    toolConfig: Raw = NOTHING  # noqa: N815 - the wire's name
     # OpenAI
-    instructions: Raw = _NOTHING
-    input: Raw = _NOTHING
-    previous_response_id: Raw = _NOTHING
-    conversation: Raw = _NOTHING
-    prompt_cache_key: Raw = _NOTHING
+    instructions: Raw = NOTHING
+    input: Raw = NOTHING
+    previous_response_id: Raw = NOTHING
+    conversation: Raw = NOTHING
+    prompt_cache_key: Raw = NOTHING
     prompt_cache_options: Any = None
     prompt_cache_retention: Any = None
 
 
 class _Message(msgspec.Struct, gc=False):
-    role: Raw = _NOTHING
-    content: Raw = _NOTHING
+    role: Raw = NOTHING
+    content: Raw = NOTHING
 
 
 class _Part(msgspec.Struct, gc=False):
-    type: Raw = _NOTHING
-    text: Raw = _NOTHING
-    citations: Raw = _NOTHING
-    cache_control: Raw = _NOTHING
-    cachePoint: Raw = _NOTHING  # noqa: N815 - the wire's name
+    type: Raw = NOTHING
+    text: Raw = NOTHING
+    citations: Raw = NOTHING
+    cache_control: Raw = NOTHING
+    cachePoint: Raw = NOTHING  # noqa: N815 - the wire's name
 
 
 class _ToolConfig(msgspec.Struct, gc=False):
     tools: list[Raw] = []
 
 
-_SHARED = ("system", "tools", "tool_choice", "thinking", "output_config")
 _TOP = msgspec.json.Decoder(Top)
 _MESSAGE = msgspec.json.Decoder(_Message)
 _PART = msgspec.json.Decoder(_Part)
@@ -88,19 +87,21 @@ class _Found(NamedTuple):
     """What one piece of a body (a message, the system prompt, the tools) holds.
 
     Attributes:
-        blocks: digest of each block.
-        sizes: bytes of each block.
+        blocks: digest and bytes of each block.
         marks: ``(index, ttl in seconds)`` of each breakpoint.
         last: index of the last block behind which a breakpoint may stand, or -1.
+        digest: of all its blocks.
     """
 
-    blocks: tuple[int, ...]
-    sizes: tuple[int, ...]
+    blocks: tuple[tuple[int, int], ...]
     marks: tuple[tuple[int, float], ...]
     last: int
+    digest: int
 
 
-_EMPTY = _Found((), (), (), -1)
+_EMPTY = _Found((), (), -1, hash(()))
+_NO_CHOICE = hash((b"", b"", b""))
+_NO_SPEED = hash(b"")
 
 
 class Mark(NamedTuple):
@@ -131,16 +132,18 @@ class Prompt(NamedTuple):
 
 def of_fields(fields: Any) -> Top | None:
     """What the extract stage has decoded already, where its struct holds the same slices (saves a pass)."""
-    if type(getattr(fields, "tools", None)) is not Raw or type(getattr(fields, "system", None)) is not Raw:
+    if type(fields) is not Fields:
         return None
-    known = {name: value for name in _SHARED if type(value := getattr(fields, name, None)) is Raw}
-    control = getattr(fields, "cache_control", None)
-    speed = getattr(fields, "speed", None)
+    control, speed = fields.cache_control, fields.speed
     return Top(
-        messages=fields.messages,
-        cache_control=_NOTHING if control is None else Raw(msgspec.json.encode(control)),
-        speed=_NOTHING if speed is None else Raw(msgspec.json.encode(speed)),
-        **known,
+        fields.system,
+        fields.tools,
+        fields.messages,
+        NOTHING if control is None else Raw(msgspec.json.encode(control)),
+        fields.tool_choice,
+        fields.thinking,
+        fields.output_config,
+        NOTHING if speed is None else Raw(msgspec.json.encode(speed)),
     )
 
 
@@ -170,22 +173,23 @@ class Digester:
             return None
 
     def _prompt(self, top: Top) -> Prompt | None:
-        tools = self._piece(top.tools, _tools) if bytes(top.tools) else self._piece(top.toolConfig, _tools)
-        system = self._piece(top.system, _system)
-        messages = [self._piece(message, _message) for message in top.messages or ()]
+        given = top.tools if top.toolConfig is NOTHING or bytes(top.tools) else top.toolConfig
+        tools = _EMPTY if given is NOTHING else self._piece(given, _tools)
+        system = _EMPTY if top.system is NOTHING else self._piece(top.system, _system)
+        piece = self._piece
+        messages = [piece(message, _message) for message in top.messages or ()]
         if not tools.blocks and not system.blocks and not messages:
             return None
-        settings = hash(bytes(top.speed))
+        settings = _NO_SPEED if top.speed is NOTHING else hash(bytes(top.speed))
         chain: list[int] = []
         sizes: list[int] = []
         marks: list[Mark] = []
         digest, total, last = 0, 0, -1
-        salts = (0, settings, hash((bytes(top.tool_choice), bytes(top.thinking), bytes(top.output_config))))
-        for section, pieces in enumerate(((tools,), (system,), messages)):
-            digest = hash((digest, section, salts[section]))
-            for blocks, lengths, breaks, after in pieces:
+        for section, salt, pieces in ((0, 0, (tools,)), (1, settings, (system,)), (2, _choice(top), messages)):
+            digest = hash((digest, section, salt))
+            for blocks, breaks, after, _ in pieces:
                 start = len(chain)
-                for block, size in zip(blocks, lengths, strict=True):
+                for block, size in blocks:
                     digest = hash((digest, block))
                     total += size
                     chain.append(digest)
@@ -196,11 +200,11 @@ class Digester:
                     last = start + after
         if len(chain) > MAX_POSITIONS:
             return None
-        automatic = _lifetime(top.cache_control)
+        automatic = 0.0 if top.cache_control is NOTHING else _lifetime(top.cache_control)
         if automatic and last >= 0 and all(mark.position != last for mark in marks):
             marks.append(Mark(last, automatic))
             marks.sort()
-        return Prompt(chain, sizes, marks, hash(tools.blocks), hash(system.blocks), settings)
+        return Prompt(chain, sizes, marks, tools.digest, system.digest, settings)
 
     def _piece(self, raw: Raw, parse: Any) -> _Found:
         data = bytes(raw)
@@ -212,6 +216,13 @@ class Digester:
             found = parse(data)
             self._known.put(key, found)
         return found
+
+
+def _choice(top: Top) -> int:
+    """Digest of what the messages' prefix depends on besides."""
+    if top.tool_choice is NOTHING and top.thinking is NOTHING and top.output_config is NOTHING:
+        return _NO_CHOICE
+    return hash((bytes(top.tool_choice), bytes(top.thinking), bytes(top.output_config)))
 
 
 def _lifetime(control: Raw) -> float:
@@ -233,7 +244,7 @@ def _tools(data: bytes) -> _Found:
 def _system(data: bytes) -> _Found:
     if data[:1] == b"[":
         return _parts(_LIST.decode(data), 0)
-    return _Found((hash((0, data)),), (len(data),), (), 0 if len(data) > 2 else -1) if data[:1] == b'"' else _EMPTY
+    return _text(hash((0, data)), data) if data[:1] == b'"' else _EMPTY
 
 
 def _message(data: bytes) -> _Found:
@@ -242,7 +253,12 @@ def _message(data: bytes) -> _Found:
     content = bytes(message.content)
     if content[:1] == b"[":
         return _parts(_LIST.decode(content), role)
-    return _Found((hash((role, content)),), (len(content),), (), 0 if len(content) > 2 else -1)
+    return _text(hash((role, content)), content)
+
+
+def _text(digest: int, content: bytes) -> _Found:
+    """A string, which is one block."""
+    return _Found(((digest, len(content)),), (), 0 if len(content) > 2 else -1, hash((digest,)))
 
 
 def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
@@ -280,4 +296,4 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
             last = len(blocks)
         blocks.append(hash(content))
         sizes.append(size)
-    return _Found(tuple(blocks), tuple(sizes), tuple(marks), last)
+    return _Found(tuple(zip(blocks, sizes, strict=True)), tuple(marks), last, hash(tuple(blocks)))

@@ -135,9 +135,12 @@ class Entry:
 
     def refresh(self, start: float, first: float) -> None:
         """It was read (or written again while alive)."""
-        self.start = max(self.start, start)
-        self.first = max(self.first, first)
-        self.born = min(self.born, first)
+        if start > self.start:
+            self.start = start
+        if first > self.first:
+            self.first = first
+        if first < self.born:
+            self.born = first
 
 
 class Lineage:
@@ -271,6 +274,12 @@ class ExplicitCache:
     def _remember(self, seen: Seen, prompt: Prompt, key: int) -> None:
         chain, marks = prompt.chain, prompt.marks
         last = marks[-1].position
+        if seen.read and not seen.written and len(marks) == 1:  # the usual hit: all of it was there
+            name = hash((key, chain[last]))
+            self._learn(seen, name, seen.read)
+            self._was_read(seen, name)
+            self._note(seen, prompt)
+            return
         per_byte = (seen.read + seen.written) / (prompt.bytes_up_to[last] or 1)
         found = -1
         if seen.read:
@@ -285,17 +294,14 @@ class ExplicitCache:
             name = hash((key, chain[position]))
             entry = self._entries.get(name)
             if seen.read and (position <= found or (found < 0 and position != last)):
-                if position == found and entry is not None:
-                    entry.refresh(seen.start, seen.first)
-                    entry.certain = True
+                if position == found:
+                    self._was_read(seen, name)
                 elif entry is not None:
                     # Before what was read: kept alive if it was alive.
                     state = entry.elsewhere(seen.start, seen.first)
                     if state != "dead":
                         entry.certain = state == "alive"
                         entry.refresh(seen.start, seen.first)
-                elif position == found:
-                    self._entries.put(name, self._read(seen))
                 continue
             self._write(name, entry, seen, ttl, certain=certain is True)
         if seen.read and found >= 0 and all(mark.position != found for mark in marks):
@@ -303,6 +309,14 @@ class ExplicitCache:
             if entry is not None:
                 entry.refresh(seen.start, seen.first)
         self._note(seen, prompt)
+
+    def _was_read(self, seen: Seen, name: int) -> None:
+        entry = self._entries.get(name)
+        if entry is None:
+            self._entries.put(name, self._read(seen))
+        else:
+            entry.refresh(seen.start, seen.first)
+            entry.certain = True
 
     def _learn(self, seen: Seen, name: int, tokens: int) -> None:
         """The tokens of a prefix, where they may decide whether it is cached at all."""

@@ -33,6 +33,7 @@ __all__ = ["TABLE", "Signal", "Signals", "load"]
 REQUEST, RESPONSE = "request header", "response header"
 BODY, USAGE, DELTA, ENVIRONMENT = "request body", "usage field", "stream delta", "environment"
 _NOTHING: frozenset[str] = frozenset()
+_SHORT = 4096
 
 
 class Signal(NamedTuple):
@@ -179,7 +180,7 @@ class Signals:
         if not disjoint(self._response_names, response_headers):
             found = self._match(self._response, response_headers, found)
         if (top := fields(facts)) is not None:
-            if starts_with_tag(top):
+            if _may_have_tag(request) and starts_with_tag(top):
                 found = _with(found, "pruning")
             if not (top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None):
                 found = _with(found, "zeroing")
@@ -202,6 +203,12 @@ class Signals:
             r.mechanism for r in self.rows
             if r.where == ENVIRONMENT and r.wakes and environ.get(r.name, "").strip().lower() in ("true", "1")
         )  # fmt: skip
+
+
+def _may_have_tag(request: Request) -> bool:
+    """Whether it is worth looking for the pruning tag; a short body is searched faster than its parts."""
+    body = request.body
+    return body is None or len(body) > _SHORT or b"layer-zero" in body
 
 
 def _by_name(rows: tuple[Signal, ...], where: str) -> dict[str, list[tuple[str, str]]]:
