@@ -125,7 +125,7 @@ class Pipeline:
         request = Request("POST", host, path, query, lambda: lower(raw), body)
         call, known = self._call_of(http_request, now), (host, path) in self._calls_of
         observer = Observer(self, call, request, candidates, now)
-        prompt = self._is_prompt(call)
+        prompt = call.prompt = self._is_prompt(call)
         if (prompt or not known) and not self.ready(observer):
             return None
         if not known and len(self._calls_of) < _MAX_KNOWN:
@@ -223,7 +223,8 @@ class Pipeline:
                 self._wait_for_redirect(call, observer)
             elif call.exited or self._answered(call, observer):
                 self._call_over(call)
-        self._take_turn(self._is_prompt(call))
+        if call.prompt or call.exited:  # else its SDK goes on, or leaves: `call_left`
+            self._take_turn(call.prompt)
 
     def _answered(self, call: Call, observer: Observer) -> bool:
         """An SDK that traces ends its span right after a good answer: what we add must be there before."""
@@ -254,7 +255,7 @@ class Pipeline:
             call.cancelled_at = perf_counter()
         if call.open <= 0:
             self._call_over(call)
-            self._take_turn(self._is_prompt(call))
+            self._take_turn(call.prompt)
 
     def _call_over(self, call: Call) -> None:
         if call.end_once():

@@ -26,6 +26,7 @@ class Call:
         common: the values of the common attributes, set by the first attempt.
         seen_counts: retry counts (``x-stainless-retry-count``) of the attempts so far.
         last: the attempt that ended last.
+        prompt: somebody wants to know of it at once; asked as its last attempt begins.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Call:
         "open",
         "operation",
         "overhead",
+        "prompt",
         "sdk",
         "seen_counts",
         "span",
@@ -62,6 +64,7 @@ class Call:
         self.operation = operation
         self.generation = 0
         self.overhead: float | None = None
+        self.prompt = False
         self.span: Any = None
         self._ended = [True]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +106,10 @@ def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> _Begun | Non
 def _exit(owner: SdkHooks, begun: _Begun, error: BaseException | None) -> None:
     """Close a call. Never raises."""
     try:
-        with suppress(ValueError):  # left in another context: the variable dies with that one
+        try:  # noqa: SIM105 - suppress() costs ten times as much, on every call
             current_call.reset(begun.token)
+        except ValueError:  # left in another context: the variable dies with that one
+            pass
         hub = owner.hooks.hub
         if begun.span_token is not None:
             context.detach(begun.span_token)

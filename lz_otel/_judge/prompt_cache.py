@@ -57,6 +57,7 @@ _OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whos
 # Their JSON leaves out a count that is 0, so absent means none (D, protobuf JSON).
 _ABSENT_IS_ZERO = frozenset({"gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai"})
 _NO_CACHE = ("gemini-1", "gemini-2.0")  # models older than the automatic cache
+_HIT = Verdict(NAME, "hit")
 _NO_VERDICT = ""  # the word cache_control stood in a text, the request has no breakpoint
 # Keys that change every hour or with every request tell nothing about the workspace.
 _PASSING_KEYS = ("Bearer ey", "Bearer ya29.", "AWS4-HMAC")
@@ -123,7 +124,7 @@ class PromptCache(Mechanism):
                     rows.append((c.PROMPT_CACHE_WRITE_TOKENS, (ttl,), float(tokens)))
         if not read:
             rows.append((c.PROMPT_CACHE_MISSES, (reason or "unknown",), 1.0))
-        verdict = Verdict(NAME, "hit") if read else Verdict(NAME, "miss", reason or "unknown")
+        verdict = _HIT if read else Verdict(NAME, "miss", reason or "unknown")
         return Result(verdict, tuple(rows), self._saved(exchange))
 
     def _saved(self, exchange: Exchange) -> float | None:

@@ -21,6 +21,7 @@ Row = tuple[Any, tuple[str, ...], Any]
 # Mechanisms that shorten a full inference; the others replace it (contract, "path").
 _SHORTEN = ("prompt_cache", "pruning")
 _MIN_RATE_SECONDS = 1e-3
+_FULL = ("full", "")
 
 
 class Ended:
@@ -79,7 +80,7 @@ class Ended:
         self.compressed = compressed
         self.results = results
         self.cost = cost
-        self.path, self.served_by = path_of(results)
+        self.path, self.served_by = path_of(results) if results else _FULL
         self.cached = self.served_by == "response_cache"
 
 
@@ -92,7 +93,7 @@ def path_of(results: Iterable[Any]) -> tuple[str, str]:
             if verdict.mechanism == "response_cache":
                 return "fast", "response_cache"
             served = served or verdict.mechanism
-    return ("fast", served) if served else ("full", "")
+    return ("fast", served) if served else _FULL
 
 
 def attempt(common: tuple[str, ...], status: str, retry_reason: str | None) -> list[Row]:
@@ -116,18 +117,22 @@ def call(ended: Ended, legacy: bool = False) -> list[Row]:
         stream,
         ended.ending,
     )
-    duration = max(0.0, ended.ended_at - ended.started_at)
+    duration = ended.ended_at - ended.started_at
+    if duration < 0.0:
+        duration = 0.0
     metric = c.INFERENCE_DURATION if facts.inference else c.OPERATION_DURATION
     rows: list[Row] = [(metric, shared, duration)]
     if legacy:
         rows.append((c.LEGACY_OPERATION_DURATION, (*shared, common[1]), duration))
-    if facts.stream and not ended.cached:
-        _stream(ended, rows)
     if not ended.cached:
+        if facts.stream:
+            _stream(ended, rows)
         _usage(ended, rows, legacy)
-    _verdicts(ended, rows)
+    if ended.results:
+        _verdicts(ended, rows)
     _money(ended, rows)
-    rows.extend((c.MALFORMED, (*common, signal), 1.0) for signal in facts.malformed)
+    if facts.malformed:
+        rows.extend((c.MALFORMED, (*common, signal), 1.0) for signal in facts.malformed)
     return rows
 
 
@@ -151,39 +156,42 @@ def _usage(ended: Ended, rows: list[Row], legacy: bool) -> None:
     facts = ended.facts
     base = (*ended.common, ended.response_model)
     if facts.inference or facts.input_tokens is not None:
-        if facts.input_tokens is not None:
-            _by_modality(rows, c.INPUT_TOKENS, base, facts.input_tokens, facts.input_tokens_by_modality)
+        text = (*base, "text")
+        whole = facts.input_tokens
+        if whole is not None:
+            _by_modality(rows, c.INPUT_TOKENS, text, whole, facts.input_tokens_by_modality)
         if facts.output_tokens is not None and facts.output_final:
-            _by_modality(rows, c.OUTPUT_TOKENS, base, facts.output_tokens, facts.output_tokens_by_modality)
+            _by_modality(rows, c.OUTPUT_TOKENS, text, facts.output_tokens, facts.output_tokens_by_modality)
             if facts.reasoning_tokens:
-                rows.append((c.REASONING_TOKENS, (*base, "text"), float(facts.reasoning_tokens)))
+                rows.append((c.REASONING_TOKENS, text, float(facts.reasoning_tokens)))
         read, written = facts.cache_read_tokens, facts.cache_write_tokens
-        if facts.input_tokens is not None:  # parts add up to the whole, whatever a server says
-            read = None if read is None else min(read, facts.input_tokens)
-            written = None if written is None else min(written, facts.input_tokens - (read or 0))
         if read is not None:
-            rows.append((c.CACHE_READ_TOKENS, (*base, "text"), float(read)))
+            if whole is not None and read > whole:  # parts add up to the whole, whatever a server says
+                read = whole
+            rows.append((c.CACHE_READ_TOKENS, text, float(read)))
         if written is not None:
-            rows.append((c.CACHE_WRITE_TOKENS, (*base, "text"), float(written)))
+            if whole is not None and written > whole - (read or 0):
+                written = whole - (read or 0)
+            rows.append((c.CACHE_WRITE_TOKENS, text, float(written)))
     if legacy:
         for kind, tokens in (("input", facts.input_tokens), ("output", facts.output_tokens)):
             if tokens is not None and (kind == "input" or facts.output_final):
                 rows.append((c.LEGACY_TOKEN_USAGE, (*base, ended.common[1], kind), float(tokens)))
-    if facts.inference:
+    if facts.inference and not facts.usage_seen:
         reason = usage_missing_reason(ended)
         if reason is not None:
             rows.append((c.USAGE_MISSING_CALLS, (*ended.common, reason), 1.0))
 
 
-def _by_modality(rows: list[Row], metric: Any, base: tuple[str, ...], total: int, split: dict[str, int] | None) -> None:
+def _by_modality(rows: list[Row], metric: Any, text: tuple[str, ...], total: int, split: dict[str, int] | None) -> None:
     """Each token once: what the provider splits goes to its modality, the rest is text."""
     rest = total
     if split:
         for modality, tokens in split.items():
             if modality != "text" and 0 < tokens <= rest:
-                rows.append((metric, (*base, modality), float(tokens)))
+                rows.append((metric, (*text[:-1], modality), float(tokens)))
                 rest -= tokens
-    rows.append((metric, (*base, "text"), float(rest)))
+    rows.append((metric, text, float(rest)))
 
 
 def usage_missing_reason(ended: Ended) -> str | None:

@@ -117,11 +117,10 @@ class Store:
                         cell.counts[bisect_left(buckets, value)] += 1
                         cell.sum += value
                         cell.count += 1
-                elif labels in data:
-                    if kind == GAUGE:
-                        data[labels] = value
-                    else:
-                        data[labels] += value
+                    continue
+                before = data.get(labels)
+                if before is not None:
+                    data[labels] = value if kind == GAUGE else before + value
                 else:
                     labels = self._admit(slot, labels)
                     if kind == GAUGE or labels not in data:
