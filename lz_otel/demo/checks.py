@@ -41,7 +41,7 @@ def compare(
         records: the simulator's truth log.
         given_up: calls that the application cancelled (losers of hedges). The two sides see the end of
             such a call at different moments, so it may be in a figure as a whole, in part, or not.
-        stood_in: standard attempts for which the application gave up the fast one: only it knows.
+        stood_in: hedged attempts for which the application gave up the other one: only it knows.
     """
     store.snapshot()  # brings in what is still outstanding
     cancelled = store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count
@@ -58,7 +58,7 @@ def compare(
 
 
 def fallbacks(records: list[dict[str, Any]], stood_in: Set[str]) -> int:
-    """Fast attempts given up for an answer of the full way (and not for one from a gateway's cache)."""
+    """Hedged pairs that were answered the full way (and not by a fast path) while one of them was given up."""
     last = {r.get("call", ""): r["path"] for r in records}
     return sum(last.get(name) == "full" for name in stood_in)
 

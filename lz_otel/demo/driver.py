@@ -42,7 +42,7 @@ class Driver:
     Attributes:
         counts: what the application itself knows: ``operations``, ``failed``, ``hedges``, ``rejected`` ...
         given_up: names of the calls that it cancelled.
-        stood_in: names of the standard attempts whose fast one was given up.
+        stood_in: names of the hedged attempts that were answered while the other was given up.
         rejected: names of the calls whose answer was not good enough.
         stopped: whether `stop` was called.
     """
@@ -179,10 +179,10 @@ class Driver:
         try:
             while waiting and winner is None:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in (t for t in (fast, standard) if t in done):
+                for task in done:
                     error = task.exception()
                     if error is None:
-                        winner = winner or task
+                        winner = task
         finally:
             for task in waiting:
                 task.cancel()
@@ -190,10 +190,13 @@ class Driver:
         if winner is None:
             assert error is not None
             raise error
-        # Given up for its limit, or when the other was there first: not where it failed by itself, nor
-        # where it had its answer in the same moment
-        if winner is standard and (fast.cancelled() or isinstance(fast.exception(), TimeoutError)):
-            self.stood_in.add(standard.get_name())
+        if not standard.cancelled() and standard.exception() is None:
+            winner = standard  # where both have answered in the same moment, the standard answer is taken
+        # One was given up, for the fast one's limit or because the other was there first; it may have failed
+        # by itself, too
+        loser = fast if winner is standard else standard
+        if loser.cancelled() or isinstance(loser.exception(), TimeoutError):
+            self.stood_in.add(winner.get_name())
         self._hedged[planned.call] = winner.get_name()
         text: str = winner.result()
         return text

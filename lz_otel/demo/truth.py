@@ -247,7 +247,7 @@ def _checks(
         *attempts,
         Check("operations", store.value(c.OP_CALLS).count, driver.counts["operations"]),
         Check("calls of operations", store.value(c.OP_CALLS).sum, len(observed.calls)),
-        Check("hedges won by the standard attempt", store.value(c.FAST_PATH_CALLS, mechanism="symbolic",
+        Check("hedges answered the full way", store.value(c.FAST_PATH_CALLS, mechanism="symbolic",
               verdict="fallback"), given_up),
         Check("answers rejected", store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid"), schema_invalid),
         Check("scores", store.value(c.QUALITY).count, driver.counts["scores"]),
