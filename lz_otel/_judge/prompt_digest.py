@@ -155,15 +155,36 @@ def decode(body: bytes) -> Top | None:
         return None
 
 
+class _Head(NamedTuple):
+    """Tools and system prompt, which few requests change: what a `Prompt` begins with.
+
+    Attributes:
+        chain, bytes_up_to, marks: as of `Prompt`.
+        last: position of the last block behind which a breakpoint may stand, or -1.
+        digest: of all that comes before the messages.
+        tools, system: digests of these sections by themselves.
+    """
+
+    chain: list[int]
+    bytes_up_to: list[int]
+    marks: list[Mark]
+    last: int
+    digest: int
+    tools: int
+    system: int
+
+
 class Digester:
     """Turns request bodies into `Prompt`.
 
     Args:
         max_entries: most pieces remembered by their hash (about 0.4 KB each).
+        max_heads: most pairs of tools and system prompt remembered (about 0.1 KB for each block of them).
     """
 
-    def __init__(self, max_entries: int = 2048) -> None:
+    def __init__(self, max_entries: int = 2048, max_heads: int = 32) -> None:
         self._known: BoundedMap[int, _Found] = BoundedMap(max_entries)
+        self._heads: BoundedMap[int, _Head] = BoundedMap(max_heads)
 
     def prompt(self, top: Top) -> Prompt | None:
         """The request's positions; ``None`` when it has none, too many, or a shape of its own."""
@@ -173,41 +194,42 @@ class Digester:
             return None
 
     def _prompt(self, top: Top) -> Prompt | None:
-        given = top.tools if top.toolConfig is NOTHING or bytes(top.tools) else top.toolConfig
-        tools = _EMPTY if given is NOTHING else self._piece(given, _tools)
-        system = _EMPTY if top.system is NOTHING else self._piece(top.system, _system)
-        piece = self._piece
-        messages = [piece(message, _message) for message in top.messages or ()]
-        if not tools.blocks and not system.blocks and not messages:
-            return None
+        tools = bytes(top.tools) or bytes(top.toolConfig)
+        system = bytes(top.system)
         settings = _NO_SPEED if top.speed is NOTHING else hash(bytes(top.speed))
-        chain: list[int] = []
-        sizes: list[int] = []
-        marks: list[Mark] = []
-        digest, total, last = 0, 0, -1
-        for section, salt, pieces in ((0, 0, (tools,)), (1, settings, (system,)), (2, _choice(top), messages)):
-            digest = hash((digest, section, salt))
-            for blocks, breaks, after, _ in pieces:
-                start = len(chain)
-                for block, size in blocks:
-                    digest = hash((digest, block))
-                    total += size
-                    chain.append(digest)
-                    sizes.append(total)
-                if breaks:
-                    marks += [Mark(start + index, ttl) for index, ttl in breaks]
-                if after >= 0:
-                    last = start + after
+        key = hash((tools, system, settings))
+        head = self._heads.get(key)
+        if head is None:
+            head = self._head(tools, system, settings)
+            self._heads.put(key, head)
+        chain, sizes, marks, last, digest, tools_digest, system_digest = head
+        if not chain and not top.messages:
+            return None
+        chain, sizes, marks = chain.copy(), sizes.copy(), marks.copy()
+        known = self._known.peek
+        pieces = []
+        for message in top.messages or ():
+            data = bytes(message)
+            pieces.append(known(hash(data)) or self._piece(data, _message))
+        _, last = _append(pieces, hash((digest, 2, _choice(top))), chain, sizes, marks, last)
         if len(chain) > MAX_POSITIONS:
             return None
         automatic = 0.0 if top.cache_control is NOTHING else _lifetime(top.cache_control)
         if automatic and last >= 0 and all(mark.position != last for mark in marks):
             marks.append(Mark(last, automatic))
             marks.sort()
-        return Prompt(chain, sizes, marks, tools.digest, system.digest, settings)
+        return Prompt(chain, sizes, marks, tools_digest, system_digest, settings)
 
-    def _piece(self, raw: Raw, parse: Any) -> _Found:
-        data = bytes(raw)
+    def _head(self, tools: bytes, system: bytes, settings: int) -> _Head:
+        found, said = self._piece(tools, _tools), self._piece(system, _system)
+        chain: list[int] = []
+        sizes: list[int] = []
+        marks: list[Mark] = []
+        digest, last = _append([found], hash((0, 0, 0)), chain, sizes, marks, -1)
+        digest, last = _append([said], hash((digest, 1, settings)), chain, sizes, marks, last)
+        return _Head(chain, sizes, marks, last, digest, found.digest, said.digest)
+
+    def _piece(self, data: bytes, parse: Any) -> _Found:
         if not data:
             return _EMPTY
         key = hash(data)
@@ -216,6 +238,25 @@ class Digester:
             found = parse(data)
             self._known.put(key, found)
         return found
+
+
+def _append(
+    pieces: list[_Found], digest: int, chain: list[int], sizes: list[int], marks: list[Mark], last: int
+) -> tuple[int, int]:
+    """Add the blocks of one section; the digest so far, and the last block behind which one may break."""
+    total = sizes[-1] if sizes else 0
+    for blocks, breaks, after, _ in pieces:
+        start = len(chain)
+        for block, size in blocks:
+            digest = hash((digest, block))
+            total += size
+            chain.append(digest)
+            sizes.append(total)
+        if breaks:
+            marks += [Mark(start + index, ttl) for index, ttl in breaks]
+        if after >= 0:
+            last = start + after
+    return digest, last
 
 
 def _choice(top: Top) -> int:
