@@ -63,7 +63,7 @@ class Conclusions:
         call = observer.call
         started = perf_counter() if call.overhead is not None else 0.0
         observer.conclude()
-        if not observer.facts.llm_call:
+        if not observer.reader.facts.llm_call:
             if self.judges is not None:
                 self.judges.counted(self._exchange(call, observer, observer.ending, observer.error_type))
             return
@@ -89,7 +89,7 @@ class Conclusions:
 
     def call(self, call: Call, rows: list[Any]) -> None:
         observer = call.last
-        if observer is None or observer.reader is None or not observer.facts.llm_call or call.common is None:
+        if observer is None or observer.reader is None or not observer.reader.facts.llm_call or call.common is None:
             return  # no LLM call after all
         started = perf_counter() if call.overhead is not None else 0.0
         ended = self._conclude(call, observer)
@@ -101,7 +101,7 @@ class Conclusions:
         """Judge and price a call, and tell those who listen."""
         common = call.common
         assert common is not None
-        facts = observer.facts
+        facts = observer.reader.facts
         ending, error_type, ended_at = observer.ending, observer.error_type, observer.ended_at
         if call.cancelled_at is not None and ending != Ending.CANCELLED:
             ending, error_type, ended_at = Ending.CANCELLED, "", call.cancelled_at
@@ -114,18 +114,10 @@ class Conclusions:
             self._start_at_zero(common)
         labels = self.labels
         ended = rules.Ended(
-            facts,
-            common,
-            started_at=call.started_at,
-            ended_at=ended_at,
-            first_byte_at=observer.first_byte_at,
-            ending=ending,
-            error_type=labels.error_type(error_type),
-            status=observer.status,
-            response_model=labels.response_model(facts.response_model or ""),
-            compressed=observer.encoding_failed,
-            results=results,
-        )
+            facts, common, call.started_at, ended_at, observer.first_byte_at, ending,
+            labels.error_type(error_type) if error_type else "", observer.status,
+            labels.response_model(facts.response_model or ""), observer.encoding_failed, results,
+        )  # fmt: skip
         if self.prices is not None:
             self._price(ended, observer.request, None if exchange is None else exchange.cost)
         if not ended.cached and not disjoint(limits.MARKERS, observer.headers):
@@ -196,21 +188,14 @@ class Conclusions:
             guard.fault("judge", fault)
 
     def _exchange(self, call: Call, observer: Observer, ending: str, error_type: str) -> Exchange:
+        exchange = Exchange(
+            observer.request, observer.reader.facts, observer.status, observer.headers, ending, call.started_at,
+            observer.ended_at, observer.first_byte_at, error_type,
+        )  # fmt: skip
         operation = call.operation
-        return Exchange(
-            observer.request,
-            observer.facts,
-            status=observer.status,
-            response_headers=observer.headers,
-            ending=ending,
-            error_type=error_type,
-            started_at=call.started_at,
-            first_byte_at=observer.first_byte_at,
-            last_byte_at=observer.ended_at,
-            route="" if operation is None else operation.name,
-            group="" if operation is None else operation.group,
-            session=None if operation is None else operation.session,
-        )
+        if operation is not None:
+            exchange.route, exchange.group, exchange.session = operation.name, operation.group, operation.session
+        return exchange
 
     def after_fork_in_child(self) -> None:
         """Forget what belongs to the parent."""

@@ -183,7 +183,6 @@ class Exchange:
         self,
         request: Request,
         facts: Facts,
-        *,
         status: int | None,
         response_headers: Mapping[str, str],
         ending: str,

@@ -53,7 +53,7 @@ class _Shell:
 
     def __del__(self) -> None:
         observer = self.__dict__.get("_observer")
-        if observer is not None:
+        if observer is not None and not observer.over:
             tell(observer.drop)
 
 

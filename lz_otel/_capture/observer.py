@@ -53,6 +53,7 @@ class Observer:
         status: HTTP status, ``None`` before the head.
         reader: reads the answer; ``None`` until somebody needs what it says.
         ended_at: end of the attempt for the purpose of durations (seconds, ``perf_counter``).
+        over: it has ended; set by the first of the ways to end.
         ending, error_type, attempt_status: what it came to, once `conclude` has been called.
     """
 
@@ -81,6 +82,7 @@ class Observer:
         "head_at",
         "hub",
         "last_byte_at",
+        "over",
         "reader",
         "received",
         "request",
@@ -115,6 +117,7 @@ class Observer:
         self._opened = False
         self._straight = False
         self._ended = [True]
+        self.over = False
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -298,6 +301,7 @@ class Observer:
             self._ended.pop()
         except IndexError:
             return
+        self.over = True
         self.ended_at = at
         self._how = how
         self.feed = _nothing  # no cycle through a bound method, nothing more to see

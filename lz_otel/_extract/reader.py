@@ -99,11 +99,12 @@ class Reader:
 
     def feed(self, data: bytes, now: float) -> None:
         """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
+        # What was learned was learned of a parser: there is one
         if (
             data[: self._opening_to] == self._opening
             and data[self._closing_at :] == self._closing
             and _WORDS(data, self._opening_to, len(data) + self._closing_at)
-            and self._parser.idle  # type: ignore[union-attr] - what was learned was learned of a parser
+            and self._parser.idle  # type: ignore[union-attr]
         ):
             self._alike += 1
             self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1

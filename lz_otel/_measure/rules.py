@@ -56,7 +56,6 @@ class Ended:
         self,
         facts: Facts,
         common: tuple[str, ...],
-        *,
         started_at: float,
         ended_at: float,
         first_byte_at: float | None,
