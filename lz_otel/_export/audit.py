@@ -109,11 +109,19 @@ class _Handler(logging.handlers.RotatingFileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line; tell when writing works again."""
-        before = self.stream.tell() if self.stream is not None else None
-        super().emit(record)
-        if self._told and self.stream is not None and before is not None and self.stream.tell() > before:
+        try:
+            before = self._size()  # writes what a full disk kept back, and so may fail as a line does
+            super().emit(record)
+            written = self._told and self._size() > before
+        except OSError:
+            self.handleError(record)
+            return
+        if written:
             self._told = False
             _LOG.warning("lz_otel: the audit log %s can be written again", self.baseFilename)
+
+    def _size(self) -> int:
+        return 0 if self.stream is None else int(self.stream.tell())
 
 
 def guard_count(error: BaseException) -> None:
