@@ -23,7 +23,7 @@ def run(program: str, *, seconds: float = 60, status: int = 0, **environment: st
     """
     head = f"import faulthandler, sys; faulthandler.dump_traceback_later({seconds}, exit=True)\n"
     done = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", "-c", head + program],
+        [sys.executable, "-c", head + program],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.safety.processes import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROGRAM = """
 import gc, os, random, sys, threading

@@ -43,7 +43,7 @@ def fetch(url: str, limit: int = sys.maxsize) -> Any:
                 if length >= limit:
                     return response.status_code, len(response.headers.raw), length >= limit
             return response.status_code, len(response.headers.raw), digest.hexdigest(), length
-    except Exception as error:  # noqa: BLE001 - the exception is the result
+    except Exception as error:
         return type(error).__name__, str(error)
 
 
