@@ -21,7 +21,7 @@ from tests.bundle.prom import free_port
 from tests.peers import need
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lz_otel.bundle.config import Config
 
@@ -31,17 +31,16 @@ SHORT = {"group_wait": "1s", "group_interval": "2s"}
 
 
 class Service(NamedTuple):
-    """One process of the fleet."""
+    """One process of the fleet, and the ports of its ``/metrics`` and its simulator."""
 
     job: str
     metrics: int
     simulator: int
-    began: float
 
 
 @contextlib.contextmanager
-def fleet(jobs: list[dict[str, Any]]) -> Iterator[list[Service]]:
-    """Start the services; yields once all make calls."""
+def fleet(jobs: list[dict[str, Any]]) -> Iterator[tuple[list[Service], Callable[[], None]]]:
+    """Start the services; yields them, and what makes them begin."""
     command = [sys.executable, str(Path(__file__).with_name("fleet.py")), json.dumps(jobs)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**_environment()}
@@ -52,7 +51,12 @@ def fleet(jobs: list[dict[str, Any]]) -> Iterator[list[Service]]:
         lines = [process.stdout.readline() for _ in jobs]
         found = [json.loads(line) for line in lines]
         assert [one["job"] for one in found if "failed" in one] == []
-        yield [Service(**one) for one in found]
+
+        def begin() -> None:
+            process.stdin.write("go\n")  # type: ignore[union-attr]  # it is a pipe
+            process.stdin.flush()  # type: ignore[union-attr]  # it is a pipe
+
+        yield [Service(**one) for one in found], begin
     finally:
         process.stdin.close()
         process.wait(30)

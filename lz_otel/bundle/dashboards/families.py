@@ -284,7 +284,7 @@ def _scheduling(q: Queries) -> list[Tile]:
             f"Gauges of the vendor endpoint (004): shared above {t.vendor_cache_hit_low:.0%}, anchors above "
             f"{t.anchor_efficiency_low:.0%}. Not filtered: the endpoint is scraped as a job of its own; beside it the "
             "share that each service saw itself.",
-            Query(vendor.gauge(VENDOR_CACHE_HIT_RATE, layer="zero").max("job", "instance"), "shared, {{job}} {{instance}}"),
+            Query(vendor.gauge(VENDOR_CACHE_HIT_RATE, layer="zero").min("job"), "shared, {{job}}"),
             Query(vendor.gauge(VENDOR_SLICE_EFFICIENCY, block_type="anchor").min("block_type"),
                   "anchor block efficiency", "purple"),
             unit="percentunit", size=THIRD, axis=(0, 1), patterns={"^shared": style.FULL}, empty=empty,
