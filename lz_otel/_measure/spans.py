@@ -77,8 +77,8 @@ class Spans:
         return self._tracer is not None
 
     def sdk_span(self, call: Call) -> None:
-        """Inside an SDK's request method: remember its own span, before HTTP spans hide it."""
-        if call.span is None and self.active():
+        """Inside an SDK's request method (so after `sdk_begun`): remember its own span, before HTTP spans hide it."""
+        if call.span is None and self._tracer is not None:
             current = trace.get_current_span()
             if _genai(current):
                 call.span = (current, False)
