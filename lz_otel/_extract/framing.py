@@ -9,14 +9,29 @@ Sources: WHATWG HTML, server-sent events (D); Amazon event-stream encoding (D).
 
 from __future__ import annotations
 
+import re
 from zlib import crc32
 
-__all__ = ["MAX_BODY", "MAX_EVENT", "AwsFrames", "JsonLines", "Sse"]
+__all__ = ["CLOSED", "LINE_TYPES", "MAX_BODY", "MAX_EVENT", "MEDIA_TYPES", "TEXT_TYPES", "WORDS", "AwsFrames", "JsonLines", "Sse"]
 
 MAX_BODY = 4 << 20
 """Most bytes of a plain body that are held (C)."""
 MAX_EVENT = 4 << 20
 """Most bytes of one event that are held (C)."""
+
+LINE_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json",
+          "application/x-jsonlines", "application/json-lines")  # fmt: skip
+MEDIA_TYPES = ("audio/", "image/", "video/")
+TEXT_TYPES = ("", "application/json", "text/plain", "text/event-stream", "application/octet-stream", *LINE_TYPES)
+
+# The inside of a JSON string that any decoder takes and that says something: no quote, no control
+# character, valid UTF-8, short escapes only, and not empty (before it stands its quote).
+_ASCII = rb"[ !#-\[\]-\x7f]*+"
+WORDS = re.compile(
+    _ASCII + rb"(?:(?:\\[\\/bfnrt]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]"
+    rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}"
+    rb"|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})" + _ASCII + rb')*+(?<!")'
+).fullmatch
 
 Event = tuple[bytes, bytes]
 
@@ -155,6 +170,18 @@ class JsonLines:
         line = b"" if self._skipping else bytes(self._held).strip()
         self._held.clear()
         return [(b"", line)] if line else []
+
+
+class _Closed(JsonLines):
+    """Takes what comes after the end, and gives nothing."""
+
+    __slots__ = ()
+
+    def feed(self, data: bytes) -> list[Event]:
+        return []
+
+
+CLOSED = _Closed()
 
 
 class AwsFrames:

@@ -7,14 +7,14 @@ chunking gives the same facts, that nothing is raised on bad input and that memo
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from lz_otel._extract import framing
 from lz_otel._extract.faults import Fault, fault
-from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
+from lz_otel._extract.framing import CLOSED, MAX_BODY, WORDS, AwsFrames, JsonLines, Sse
 from lz_otel._extract.values import MAX_COUNT, lenient, loads, whole_members
 from lz_otel.catalogue import CHUNK_BUCKETS
 
@@ -35,15 +35,6 @@ _GAPS = len(CHUNK_BUCKETS) + 1
 _JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
 _MAX_LESSONS, _WORTH_A_LESSON = 8, 64  # a stream whose events are never alike is left alone
-
-# The inside of a JSON string that any decoder takes and that says something: no quote, no control
-# character, valid UTF-8, short escapes only, and not empty (before it stands its quote).
-_ASCII = rb"[ !#-\[\]-\x7f]*+"
-_WORDS = re.compile(
-    _ASCII + rb"(?:(?:\\[\\/bfnrt]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]"
-    rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}"
-    rb"|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})" + _ASCII + rb')*+(?<!")'
-).fullmatch
 
 
 class Reader:
@@ -103,7 +94,7 @@ class Reader:
         if (
             data[: self._opening_to] == self._opening
             and data[self._closing_at :] == self._closing
-            and _WORDS(data, self._opening_to, len(data) + self._closing_at)
+            and WORDS(data, self._opening_to, len(data) + self._closing_at)
             and self._parser.idle  # type: ignore[union-attr]
         ):
             self._alike += 1
@@ -172,7 +163,7 @@ class Reader:
         at = data.find(text)
         if facts.text_sink is None and facts.mask_sink is None and at >= 0 and data.find(text, at + 1) < 0:
             end = at + len(text) - 1
-            if _WORDS(data, at + 1, end):
+            if WORDS(data, at + 1, end):
                 self._opening, self._opening_to = data[: at + 1], at + 1
                 self._closing, self._closing_at = data[end:], end - len(data)
 
@@ -207,7 +198,7 @@ class Reader:
         self._doc = None
         self._sums()
         self._end()
-        self._parser = _CLOSED
+        self._parser = CLOSED
         if self._texts or self._masks:
             self._flush()
 
@@ -317,11 +308,11 @@ class Reader:
             return False
         kind = self._kind
         if first in (b"{", b"["):
-            lines = kind in _LINES and first == b"{"
+            lines = kind in framing.LINE_TYPES and first == b"{"
             self._set(JsonLines() if lines else None, stream=lines)
         elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
             self._set(AwsFrames(), stream=self._status < 400)
-        elif kind == "text/event-stream" or (first and first in b"edir:" and kind in _TEXTS):
+        elif kind == "text/event-stream" or (first and first in b"edir:" and kind in framing.TEXT_TYPES):
             self._set(Sse(), stream=self._status < 400)
         else:
             self._set(None, stream=False)
@@ -350,7 +341,7 @@ class Reader:
             self.facts.terminal = True
         elif self._as_lines(body):
             return
-        elif self._status < 300 and not self._kind.startswith(_MEDIA):
+        elif self._status < 300 and not self._kind.startswith(framing.MEDIA_TYPES):
             if complete:
                 self._note("body")
             known = whole_members(body)
@@ -404,18 +395,4 @@ class Reader:
                 facts.mask_sink(mask)
 
 
-class _Closed(JsonLines):
-    """Takes what comes after the end, and gives nothing."""
-
-    __slots__ = ()
-
-    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        return []
-
-
-_CLOSED = _Closed()
 _ANY = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json",
-          "application/x-jsonlines", "application/json-lines")  # fmt: skip
-_MEDIA = ("audio/", "image/", "video/")
-_TEXTS = ("", "application/json", "text/plain", "text/event-stream", "application/octet-stream", *_LINES)
