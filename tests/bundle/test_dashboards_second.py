@@ -19,7 +19,7 @@ STEP = 60
 # Selected or sorted by a value that the two compute differently (rates are extrapolated by one of them).
 RANKED = ("topk(", "bottomk(")
 # A few events per window: extrapolated by one, not by the other.
-RARE = {"Why are calls tried again?", "What does a fallback cost in time?"}
+RARE = {"Evidence per minute", "Why are calls tried again?", "What does a fallback cost in time?"}
 
 
 def numbers(series: list[dict[str, Any]]) -> dict[tuple[tuple[str, str], ...], float]:
