@@ -11,7 +11,7 @@ WORKERS ?= 2
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-legacy peers check lint types fresh docs bundle alerts corpus truth bench soak \
+.PHONY: help demo test test-unit test-legacy peers check lint types fresh docs bundle alerts corpus fuzz truth bench soak \
         lock audit build clean venv venv-legacy
 
 help: ## List the targets
@@ -60,6 +60,9 @@ alerts: ## Check and unit-test the alert rules with promtool and amtool
 
 corpus: venv ## Replay the recorded exchanges in ../shared, and print how many are exactly right
 	LZ_CORPUS=all $(PY) -m pytest -q -rP tests/corpus $(ARGS)
+
+fuzz: venv ## Mutated bodies through every reader, 100,000 of them (nightly)
+	LZ_FUZZ_EXAMPLES=$${LZ_FUZZ_EXAMPLES:-100000} $(PY) -m pytest -q --timeout 7200 tests/extract/test_fuzz.py $(ARGS)
 
 truth: venv ## Run every scenario of the simulator and compare the metrics with the truth
 	scripts/truth $(PY) $(ARGS)
