@@ -58,7 +58,7 @@ class Memory:
     def __init__(self) -> None:
         self._outputs: OrderedDict[tuple[bytes, str], float] = OrderedDict()
         self._told: OrderedDict[tuple[bytes, str], bytes] = OrderedDict()
-        self._entities: deque[tuple[str, ...]] = deque(maxlen=25)
+        self._entities: deque[tuple[str, ...]] = deque(maxlen=128)
         self._templates: deque[bytes] = deque(maxlen=100)
 
     def reset(self) -> None:
@@ -103,15 +103,16 @@ class Memory:
             self._told.popitem(last=False)
         return "first" if before is None else "same" if before == now else "different"
 
-    def leak(self, ctx: Context, text: str) -> str:
+    def leak(self, ctx: Context, text: str, active: int) -> str:
         """An entity of another recent request that this one does not hold, or nothing.
 
-        The five last ones are left out, so that their answers have reached the client for sure.
+        The last ones are left out, five and as many as there are requests ``active``: a client so
+        busy may not have read their answers yet, and cannot know of them.
         """
         own = text
         found = ""
         if ctx.draw.chance("scheduling.ghost", ctx.behaviour.scheduling.ghost_rate):
-            foreign = [e for es in list(self._entities)[:-5] for e in es if e not in own]
+            foreign = [e for es in list(self._entities)[: -max(5, active)] for e in es if e not in own]
             if foreign:
                 found = ctx.draw.pick("scheduling.entity", foreign)
         return found

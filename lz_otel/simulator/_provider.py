@@ -245,7 +245,7 @@ class Provider:
 
     def _sharing(self, ctx: Context, content: Content, prompt: str, shared: bool) -> Content:
         ctx.record.similar = self.memory.similar(prompt)
-        ghost = self.memory.leak(ctx, prompt)
+        ghost = self.memory.leak(ctx, prompt, self.truth.active)
         if not ghost or not shared or content.tool:
             return content
         ctx.record.ghosts = 1
