@@ -226,4 +226,3 @@ REQUEST_MODEL = Attribute("gen_ai.request.model", cap=100, doc="the model that w
 ROUTE = Attribute("lz.route", cap=100, doc="name of the operation", optional=True)
 GROUP = Attribute("lz.group", cap=10, doc="A/B group or roll-out stage", optional=True)
 COMMON = (OPERATION, PROVIDER, REQUEST_MODEL, ROUTE, GROUP)
-NO_OPERATION_COMMON = (ROUTE, GROUP)  # operations span models

@@ -170,7 +170,6 @@ class Exchange:
         "first_byte_at",
         "group",
         "last_byte_at",
-        "memory",
         "request",
         "response_headers",
         "route",
@@ -206,5 +205,4 @@ class Exchange:
         self.route = route
         self.group = group
         self.session = session
-        self.memory: Any = None
         self.cost: Any = None  # what the price table says, once a mechanism has asked it

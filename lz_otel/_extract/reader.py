@@ -95,7 +95,7 @@ class Reader:
             data[: self._opening_to] == self._opening
             and data[self._closing_at :] == self._closing
             and WORDS(data, self._opening_to, len(data) + self._closing_at)
-            and self._parser.idle  # type: ignore[union-attr]
+            and self._parser.idle  # type: ignore[union-attr]  # learned of a parser
         ):
             self._alike += 1
             self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1

@@ -66,6 +66,25 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
+def _running(command: list[str], log: Path, url: str, ready: str) -> Iterator[str]:
+    """Run a server until the block is left; enters it when ``ready`` answers."""
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}{ready}", timeout=2):
+                break
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, f"{command[0]} does not get ready"
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextlib.contextmanager
 def prometheus(folder: Path, config: str = "", *flags: str) -> Iterator[Prometheus]:
     """Start a Prometheus that takes remote write; its data die with it."""
     binary = need("prometheus")
@@ -74,21 +93,8 @@ def prometheus(folder: Path, config: str = "", *flags: str) -> Iterator[Promethe
     command = [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
                f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver",
                "--storage.tsdb.retention.time=40d", "--log.level=warn", *flags]  # fmt: skip
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/-/ready", timeout=2):
-                break
-            assert process.poll() is None, (folder / "log").read_text()
-            assert time.monotonic() < deadline, "prometheus does not get ready"
-            time.sleep(0.1)
+    with _running(command, folder / "log", f"http://127.0.0.1:{port}", "/-/ready") as url:
         yield Prometheus(url)
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def load(server: Prometheus, plan: history.Plan, config: Config | None = None) -> tuple[int, int]:
@@ -128,18 +134,5 @@ def victoria_metrics(folder: Path, *flags: str) -> Iterator[Prometheus]:
     command = [need("victoria-metrics"), f"-storageDataPath={folder}/vm", f"-httpListenAddr=127.0.0.1:{port}",
                "-retentionPeriod=1y", "-loggerLevel=ERROR", "-search.disableCache=true",
                "-search.latencyOffset=0s", *flags]  # fmt: skip
-    with (folder / "vm-log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=2):
-                break
-            assert process.poll() is None, (folder / "vm-log").read_text()
-            assert time.monotonic() < deadline, "VictoriaMetrics does not get ready"
-            time.sleep(0.1)
+    with _running(command, folder / "vm-log", f"http://127.0.0.1:{port}", "/health") as url:
         yield VictoriaMetrics(url)
-    finally:
-        process.terminate()
-        process.wait(30)
