@@ -43,8 +43,9 @@ def forget(hub: Any, call: Any) -> None:
 class _Shell:
     """What both shells share: the inner stream, the observer, and being dropped."""
 
-    _inner: Any
-    _observer: Observer
+    def __init__(self, inner: Any, observer: Observer) -> None:
+        self._inner = inner
+        self._observer = observer
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_inner", "_observer"):
@@ -64,10 +65,6 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
         return made
 
     class SyncBody(_Shell, module.SyncByteStream):  # type: ignore[misc, name-defined]
-        def __init__(self, inner: Any, observer: Observer) -> None:
-            self._inner = inner
-            self._observer = observer
-
         def __iter__(self) -> Iterator[bytes]:
             observer = self._observer
             try:
@@ -91,10 +88,6 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
             self._inner.close()
 
     class AsyncBody(_Shell, module.AsyncByteStream):  # type: ignore[misc, name-defined]
-        def __init__(self, inner: Any, observer: Observer) -> None:
-            self._inner = inner
-            self._observer = observer
-
         async def __aiter__(self) -> AsyncIterator[bytes]:
             observer = self._observer
             try:
