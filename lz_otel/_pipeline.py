@@ -172,6 +172,7 @@ class Pipeline:
         self._open.discard(call)
         if not call.end_once():
             return
+        call.first = call.last = None
         if self.prompt and call.common is not None:
             self.store.add(((CALL_ACTIVE, call.common, -1.0),))
         self._release(call)
@@ -326,11 +327,13 @@ class Pipeline:
             try:
                 if isinstance(item, Call):
                     self._count_call(item, rows)
+                    item.first = item.last = None  # no cycle: else the garbage collector would have to find them
                 elif self.ready(item):
                     self.conclusions.attempt(item, rows)
             except Exception as fault:  # noqa: BLE001 - one odd call must not lose the others
                 guard.fault("measure", fault)
                 if isinstance(item, Call):
+                    item.first = item.last = None
                     self._release(item)
         if rows:
             self.store.add(rows)
