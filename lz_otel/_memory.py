@@ -13,12 +13,12 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable
 
-__all__ = ["BoundedMap", "BoundedSet", "ForkSafeLock", "digest"]
+__all__ = ["BoundedMap", "BoundedSet", "ForkSafeLock", "Locked", "digest"]
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
@@ -33,14 +33,20 @@ def digest(data: bytes | memoryview) -> int:
     return hash(data)
 
 
-class ForkSafeLock:
-    """A lock for a ``with`` block; the child of a ``fork`` starts with an unlocked one."""
+class Locked:
+    """What holds a lock, ``_lock``; the child of a ``fork`` starts with an unlocked one."""
 
     __slots__ = ("__weakref__", "_lock")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         _instances.add(self)
+
+
+class ForkSafeLock(Locked):
+    """Such a lock by itself, for a ``with`` block."""
+
+    __slots__ = ()
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -49,26 +55,25 @@ class ForkSafeLock:
         self._lock.release()
 
 
-class BoundedMap(Generic[K, V]):
+class BoundedMap(Locked, Generic[K, V]):
     """A dictionary that holds the ``max_entries`` most recently used entries.
 
-    Thread-safe by one lock held for well under a microsecond per call. Safe across ``fork``: the
-    child gets a new lock and keeps the entries.
+    Thread-safe by one lock for what changes it, held for well under a microsecond. Safe across
+    ``fork``: the child gets a new lock and keeps the entries.
 
     Args:
         max_entries: most entries held, at least 1; one more drops the least recently used.
     """
 
-    __slots__ = ("__weakref__", "_data", "_lock", "max_entries")
+    __slots__ = ("_data", "max_entries")
 
     def __init__(self, max_entries: int) -> None:
         if max_entries < 1:
             raise ValueError(f"max_entries={max_entries!r}: at least 1 is needed")
+        super().__init__()
         self.max_entries = max_entries
         # Not a plain dict: dropping its oldest entry walks over the holes of those dropped before.
         self._data: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-        _instances.add(self)
 
     @overload
     def get(self, key: K) -> V | None: ...
@@ -78,16 +83,22 @@ class BoundedMap(Generic[K, V]):
 
     def get(self, key: K, default: D | None = None) -> V | D | None:
         """The value of ``key``, which becomes the most recently used; else ``default``."""
-        with self._lock:
-            data = self._data
-            if key not in data:
-                return default
+        data = self._data
+        if key not in data:
+            return default
+        try:
             data.move_to_end(key)
             return data[key]
+        except KeyError:  # another thread has dropped it between these lines
+            return default
 
     def peek(self, key: K) -> V | None:
         """The value of ``key`` without touching the order of use."""
         return self._data.get(key)
+
+    def peek_all(self, keys: Iterable[K]) -> list[V | None]:
+        """As `peek`, of each key."""
+        return list(map(self._data.get, keys))
 
     def put(self, key: K, value: V) -> V | None:
         """Set ``key``, make it the most recently used, and return its value before (or ``None``)."""
@@ -131,7 +142,7 @@ class BoundedSet(BoundedMap[K, bool]):
         return self.put(key, True) is not None
 
 
-_instances: weakref.WeakSet[BoundedMap[Any, Any] | ForkSafeLock] = weakref.WeakSet()
+_instances: weakref.WeakSet[Locked] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

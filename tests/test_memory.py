@@ -33,6 +33,16 @@ def test_peek_does_not_refresh() -> None:
     assert "a" not in memory
 
 
+def test_peeking_at_several_keys() -> None:
+    """Peeking at several keys gives a value or None for each, in their order, and refreshes none."""
+    memory: BoundedMap[str, int] = BoundedMap(2)
+    memory.put("a", 1)
+    memory.put("b", 2)
+    assert memory.peek_all(["b", "x", "a"]) == [2, None, 1]
+    memory.put("c", 3)
+    assert memory.items() == [("b", 2), ("c", 3)]
+
+
 def test_put_returns_the_value_before() -> None:
     """Putting a known key returns what it held, an unknown one None."""
     memory: BoundedMap[str, int] = BoundedMap(2)
@@ -106,6 +116,7 @@ def test_threads_never_exceed_the_bound() -> None:
             for i in range(2000):
                 memory.put((start * i) % 97, i)
                 memory.get(i % 97)
+                memory.get((start * i - 50) % 97)  # about to be dropped
                 memory.pop((i * 7) % 97)
         except BaseException as exc:
             failures.append(exc)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lz_otel._judge.prompt_explicit import Entry, Lineage
-from lz_otel._memory import BoundedMap, ForkSafeLock
+from lz_otel._judge.prompt_explicit import Entry
+from lz_otel._judge.prompt_lineage import Lineage
+from lz_otel._memory import BoundedMap, Locked
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -123,7 +124,7 @@ def _lifetime(top: Top) -> tuple[float, float]:
     return (IDLE, IDLE_MOST) if seconds is None else (seconds, seconds)
 
 
-class AutomaticCache:
+class AutomaticCache(Locked):
     """Follows the automatic caches of all scopes and models.
 
     Args:
@@ -132,10 +133,10 @@ class AutomaticCache:
     """
 
     def __init__(self, max_entries: int = 8192, max_scopes: int = 256) -> None:
+        super().__init__()
         self._entries: BoundedMap[int, Entry] = BoundedMap(max_entries)
         self._lineage = Lineage(max_scopes)
         self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
-        self._lock = ForkSafeLock()
 
     def follow(self, seen: Seen, flat: Flat, tokens: int) -> str | None:
         """Take in one exchange of ``tokens`` input tokens; why it missed, or ``None`` for a hit."""
@@ -145,27 +146,27 @@ class AutomaticCache:
             return reason
 
     def _why(self, seen: Seen, flat: Flat, tokens: int) -> str:
-        sure, perhaps = self._found(seen, seen.model, flat, tokens)
+        sure, perhaps = self._found(seen, seen.place.model, flat, tokens)
         states = {entry.missed(seen.start, seen.first) for entry in sure} - {"absent"}
         if states:
             return _ONE_STATE.get(states.pop(), "unknown") if len(states) == 1 else "unknown"
         if perhaps is not None and perhaps.missed(seen.start, seen.first) not in ("alive", "absent"):
             return "unknown"  # a live one was too short, or it would have been read
-        for model in self._models.peek(hash((seen.scope, flat.settings))) or ():
-            if model != seen.model:
+        for model in self._models.peek(hash((seen.place.scope, flat.settings))) or ():
+            if model != seen.place.model:
                 sure, perhaps = self._found(seen, model, flat, tokens)
                 found = {entry.elsewhere(seen.start, seen.first) for entry in sure} - {"dead"}
                 if found:
                     return "model_changed" if "alive" in found else "unknown"
                 if perhaps is not None and perhaps.elsewhere(seen.start, seen.first) != "dead":
                     return "unknown"
-        kind = (seen.model, flat.settings, flat.tools, flat.system)
-        return self._lineage.reason(hash((seen.scope, seen.route)), seen.start, kind, flat.prefixes)
+        kind = (seen.place.model, flat.settings, flat.tools, flat.system)
+        return self._lineage.reason(seen.place.line, seen.start, kind, flat.prefixes)
 
     def _found(self, seen: Seen, model: int, flat: Flat, tokens: int) -> tuple[list[Entry], Entry | None]:
         """Entries of shared prefixes that are long enough for sure, and one that may be."""
         per_token = flat.size / tokens
-        key = hash((seen.scope, model, flat.settings))
+        key = hash((seen.place.scope, model, flat.settings))
         sure: list[Entry] = []
         longest, at = None, -1
         for step, prefix in enumerate(flat.prefixes):
@@ -181,7 +182,7 @@ class AutomaticCache:
 
     def _remember(self, seen: Seen, flat: Flat, tokens: int) -> None:
         least, most = (MINIMUM * share * flat.size / tokens for share in (_KEPT_FROM, _KEPT_TO))
-        key = hash((seen.scope, seen.model, flat.settings))
+        key = hash((seen.place.scope, seen.place.model, flat.settings))
         ttl, ttl_most = flat.lifetime
         for step, prefix in enumerate(flat.prefixes):
             if not least <= GRID[step] <= most:
@@ -197,13 +198,13 @@ class AutomaticCache:
                 if entry is not None:
                     new.died_at = entry.start + entry.ttl if state == "expired" else entry.died_at
                 self._entries.put(name, new)
-        kind = (seen.model, flat.settings, flat.tools, flat.system)
+        kind = (seen.place.model, flat.settings, flat.tools, flat.system)
         tail = flat.prefixes[-1] if flat.prefixes else 0
-        self._lineage.add(hash((seen.scope, seen.route)), seen.first, kind, tail)
-        scope = hash((seen.scope, flat.settings))
+        self._lineage.add(seen.place.line, seen.first, kind, tail)
+        scope = hash((seen.place.scope, flat.settings))
         models = self._models.get(scope) or ()
-        if seen.model not in models:
-            self._models.put(scope, (*models, seen.model)[-MAX_MODELS:])
+        if seen.place.model not in models:
+            self._models.put(scope, (*models, seen.place.model)[-MAX_MODELS:])
 
 
 _ONE_STATE = {"expired": "expired", "busy": "first_use"}

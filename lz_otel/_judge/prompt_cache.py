@@ -14,18 +14,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
+from lz_otel._extract.request import Fields
 from lz_otel._judge.base import Mechanism, is_claude, ok
 from lz_otel._judge.prompt_automatic import MINIMUM, AutomaticCache, flatten
-from lz_otel._judge.prompt_digest import Digester, Prompt, Top, decode, of_fields
-from lz_otel._judge.prompt_explicit import ExplicitCache, Lineage, Seen, minimum_tokens
+from lz_otel._judge.prompt_digest import Digester, Prompt, Top, decode
+from lz_otel._judge.prompt_explicit import ExplicitCache, Place, Seen, minimum_tokens
+from lz_otel._judge.prompt_lineage import Lineage
 from lz_otel._judge.result import Result
-from lz_otel._memory import ForkSafeLock
+from lz_otel._memory import BoundedMap, ForkSafeLock
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lz_otel.model import Exchange, Facts
+    from lz_otel.model import Exchange, Facts, Request
 
 __all__ = ["DIAGNOSES", "NAME", "PromptCache"]
 
@@ -92,6 +94,7 @@ class PromptCache(Mechanism):
         super().__init__(*args, **kwargs)
         self.clock = clock
         self._digester = Digester()
+        self._places: BoundedMap[int, Place] = BoundedMap(max_scopes * 4)
         self._explicit = ExplicitCache(max_entries, max_scopes)
         self._automatic = AutomaticCache(max_entries // 2, max_scopes)
         self._others = Lineage(max_scopes)
@@ -107,25 +110,33 @@ class PromptCache(Mechanism):
         if written is None:
             written = (facts.cache_write_5m_tokens or 0) + (facts.cache_write_1h_tokens or 0)
         explicit = facts.provider == "aws.bedrock" or is_claude(facts)
-        marked = explicit and _marked(exchange)
-        if not read and not written and not _missed(facts, explicit=explicit, marked=marked):
+        if not read and not written and not _missed(exchange, explicit=explicit):
             return None
         if self._replayed(exchange):
             return None
-        reason = self._reason(exchange, read, written, explicit=explicit, marked=marked)
+        if explicit:
+            reason = self._explicit_reason(exchange, read, written)
+        else:
+            reason = self._automatic_reason(exchange, read, written)
         if reason == _NO_VERDICT:
             return None
-        rows: list[tuple[Any, tuple[str, ...], float]] = []
+        said = facts.cache_diagnosis
+        if said is not None and said not in _NO_DIAGNOSIS:
+            reason = DIAGNOSES.get(said, "unknown")
+        rows: tuple[tuple[Any, tuple[str, ...], float], ...] = ()
         if explicit and written:
             # No split by lifetime: 5 minutes, the default.
             hour = min(facts.cache_write_1h_tokens or 0, written)
-            for ttl, tokens in (("5m", written - hour), ("1h", hour)):
-                if tokens:
-                    rows.append((c.PROMPT_CACHE_WRITE_TOKENS, (ttl,), float(tokens)))
-        if not read:
-            rows.append((c.PROMPT_CACHE_MISSES, (reason or "unknown",), 1.0))
-        verdict = _HIT if read else Verdict(NAME, "miss", reason or "unknown")
-        return Result(verdict, tuple(rows), self._saved(exchange))
+            rows = tuple(
+                (c.PROMPT_CACHE_WRITE_TOKENS, (ttl,), float(tokens))
+                for ttl, tokens in (("5m", written - hour), ("1h", hour))
+                if tokens
+            )
+        if read:
+            return Result(_HIT, rows, self._saved(exchange))
+        reason = reason or "unknown"
+        rows += ((c.PROMPT_CACHE_MISSES, (reason,), 1.0),)
+        return Result(Verdict(NAME, "miss", reason), rows, self._saved(exchange))
 
     def _saved(self, exchange: Exchange) -> float | None:
         if self.prices is None:
@@ -137,80 +148,71 @@ class PromptCache(Mechanism):
 
     # --- why ------------------------------------------------------------------------------
 
-    def _reason(self, exchange: Exchange, read: int, written: int, *, explicit: bool, marked: bool) -> str | None:
+    def _explicit_reason(self, exchange: Exchange, read: int, written: int) -> str | None:
         """The reason of a miss; a hit is followed too, and has none."""
         facts = exchange.facts
-        ours: str | None = None
-        if explicit:
-            ours = self._explicit_reason(exchange, read, written) if marked else None
-        elif self.miss_reasons and (facts.input_tokens or 0) >= MINIMUM:
-            ours = self._automatic_reason(exchange, read, written)
-        said = facts.cache_diagnosis
-        if said is not None and said not in _NO_DIAGNOSIS and ours != _NO_VERDICT:
-            return DIAGNOSES.get(said, "unknown")
-        return ours
-
-    def _explicit_reason(self, exchange: Exchange, read: int, written: int) -> str | None:
-        facts = exchange.facts
-        minimum = _minimum(facts.request_model or "", facts.provider)
         nothing = not read and not written
         if not self.miss_reasons:
-            return "below_minimum" if nothing and (facts.input_tokens or 0) < minimum[0] else None
-        top = self._top(exchange)
+            least, _ = _minimum(facts.request_model or "", facts.provider)
+            return "below_minimum" if nothing and (facts.input_tokens or 0) < least else None
+        request = exchange.request
+        top = facts.request_fields  # what the extract stage has decoded holds the same slices
+        if type(top) is not Fields or not request.path.endswith("/v1/messages"):
+            top = _decoded(request)
         prompt = None if top is None else self._digester.prompt(top)
         if prompt is None:
             return None
         if not prompt.marks:
             return _NO_VERDICT if nothing else None
-        seen = self._seen(exchange, read, written, minimum)
+        seen = self._seen(exchange, read, written)
         if nothing:
             self._explicit.passed(seen, prompt)
-            return _below_minimum(facts, prompt, *minimum)
+            return _below_minimum(facts, prompt, *seen.place.minimum)
         return self._explicit.follow(seen, prompt)
 
     def _automatic_reason(self, exchange: Exchange, read: int, written: int) -> str | None:
+        """As `_explicit_reason`."""
         facts = exchange.facts
         tokens = facts.input_tokens or 0
-        seen = self._seen(exchange, read, written, (MINIMUM, MINIMUM))
+        if not self.miss_reasons or tokens < MINIMUM:
+            return None
+        seen = self._seen(exchange, read, written)
         named = facts.provider == "other" and _bare(facts.request_model or "").startswith(_OPENAI_MODELS)
         if facts.provider not in _OPENAI and not named:
             # Lifetimes and steps of other vendors are not documented: only a first use is sure.
-            key = hash((seen.scope, seen.route))
-            kind = (seen.model, 0, 0, 0)
+            place = seen.place
+            kind = (place.model, 0, 0, 0)
             with self._others_lock:
-                reason = self._others.reason(key, seen.start, kind, ())
-                self._others.add(key, seen.first, kind, 0)
+                reason = self._others.reason(place.line, seen.start, kind, ())
+                self._others.add(place.line, seen.first, kind, 0)
             return reason if reason == "first_use" else None
-        top = self._top(exchange)
+        top = _decoded(exchange.request)
         flat = None if top is None else flatten(top)
         return None if flat is None else self._automatic.follow(seen, flat, tokens)
 
-    def _top(self, exchange: Exchange) -> Top | None:
-        request = exchange.request
-        body = request.body
-        if not body or len(body) > MAX_BODY:
-            return None
-        decoded = of_fields(exchange.facts.request_fields) if request.path.endswith("/v1/messages") else None
-        return decoded or decode(body)
-
-    def _seen(self, exchange: Exchange, read: int, written: int, minimum: tuple[int, int]) -> Seen:
+    def _seen(self, exchange: Exchange, read: int, written: int) -> Seen:
         facts = exchange.facts
-        first = exchange.first_byte_at
+        host, workspace = exchange.request.host, _workspace(exchange)
+        name = hash((facts.provider, host, workspace, facts.request_model, exchange.route))
+        place = self._places.get(name)
+        if place is None:
+            scope, model = hash((facts.provider, host, workspace)), hash(facts.request_model)
+            minimum = _minimum(facts.request_model or "", facts.provider)
+            place = Place(scope, model, minimum, hash((scope, model)), hash((scope, hash(exchange.route))))
+            self._places.put(name, place)
         start = self.clock(exchange.started_at)
-        return Seen(
-            hash((facts.provider, exchange.request.host, _workspace(exchange))),
-            hash(facts.request_model),
-            hash(exchange.route),
-            start,
-            max(start, self.clock(exchange.last_byte_at if first is None else first)),
-            read,
-            written,
-            minimum,
-        )
+        first = exchange.first_byte_at
+        first = self.clock(exchange.last_byte_at if first is None else first)
+        return Seen(place, start, max(start, first), read, written)
+
+
+def _decoded(request: Request) -> Top | None:
+    body = request.body
+    return decode(body) if body and len(body) <= MAX_BODY else None
 
 
 def _marked(exchange: Exchange) -> bool:
-    """Whether the request has a breakpoint, or asks for automatic ones."""
+    """Whether the request seems to have a breakpoint, or to ask for automatic ones."""
     body = exchange.request.body
     if body is None:
         return False
@@ -220,13 +222,14 @@ def _marked(exchange: Exchange) -> bool:
     return exchange.facts.provider == "aws.bedrock" and body.rfind(b'"cachePoint"') >= 0
 
 
-def _missed(facts: Facts, *, explicit: bool, marked: bool) -> bool:
+def _missed(exchange: Exchange, *, explicit: bool) -> bool:
     """Whether a call that read and wrote nothing could have: its verdict is a miss."""
+    facts = exchange.facts
     total = facts.input_tokens
     if total is None:
         return False
     if explicit:
-        return marked
+        return _marked(exchange)
     if total < MINIMUM:
         return False
     if facts.cache_read_tokens is None:
@@ -244,7 +247,7 @@ def _below_minimum(facts: Facts, prompt: Prompt, least: int, most: int) -> str |
         return "below_minimum"
     if facts.cache_read_tokens is None:
         return None  # not stated, perhaps no cache at all
-    share = prompt.bytes_up_to[prompt.marks[-1].position] / (prompt.bytes_up_to[-1] or 1)
+    share = prompt.bytes_up_to(prompt.marks[-1][0]) / (prompt.bytes_up_to(-1) or 1)
     return "below_minimum" if total < most or (share < 1.0 and total * share / 2 < most) else None
 
 

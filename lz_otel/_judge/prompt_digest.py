@@ -12,7 +12,8 @@ was found in it is remembered by that hash.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
@@ -21,9 +22,9 @@ from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._memory import BoundedMap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["FIVE_MINUTES", "ONE_HOUR", "Digester", "Mark", "Prompt", "Top", "decode", "of_fields"]
+__all__ = ["FIVE_MINUTES", "ONE_HOUR", "Digester", "Mark", "Prompt", "Top", "decode"]
 
 FIVE_MINUTES, ONE_HOUR = 300.0, 3600.0
 MAX_POSITIONS = 4000
@@ -36,16 +37,16 @@ _STRIP = re.compile(
 
 
 class Top(msgspec.Struct, gc=False):
-    """Top level of a request body; everything that may be long is a slice."""
+    """Top level of a request body, where the extract stage's is not enough; what may be long is a slice."""
 
     system: Raw = NOTHING
     tools: Raw = NOTHING
     messages: list[Raw] | None = None
-    cache_control: Raw = NOTHING
+    cache_control: Any = None
     tool_choice: Raw = NOTHING
     thinking: Raw = NOTHING
     output_config: Raw = NOTHING
-    speed: Raw = NOTHING
+    speed: Any = None
     # Bedrock Converse
     toolConfig: Raw = NOTHING  # noqa: N815 - the wire's name
     # OpenAI
@@ -56,6 +57,26 @@ class Top(msgspec.Struct, gc=False):
     prompt_cache_key: Raw = NOTHING
     prompt_cache_options: Any = None
     prompt_cache_retention: Any = None
+
+
+class Head(msgspec.Struct, gc=False):
+    """Tools and system prompt, which few requests change: what a `Prompt` begins with.
+
+    Attributes:
+        chain, marks: as of `Prompt`.
+        pieces: tools and system prompt.
+        digest: of all that comes before the messages.
+        tools, system: digests of these sections by themselves.
+        settings: digest of what else the prefix of the system section depends on (``speed``).
+    """
+
+    chain: list[int]
+    marks: list[Mark]
+    pieces: tuple[_Found, _Found]
+    digest: int
+    tools: int
+    system: int
+    settings: int
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -83,95 +104,65 @@ _TOOL_CONFIG = msgspec.json.Decoder(_ToolConfig)
 _UNCACHEABLE = (b'"thinking"', b'"redacted_thinking"')
 
 
-class _Found(NamedTuple):
+Mark = tuple[int, float]
+"""A breakpoint: position in the prompt and lifetime in seconds."""
+
+
+class _Found(msgspec.Struct, frozen=True, gc=False):
     """What one piece of a body (a message, the system prompt, the tools) holds.
 
     Attributes:
-        blocks: digest and bytes of each block.
-        marks: ``(index, ttl in seconds)`` of each breakpoint.
+        blocks: digest of each block.
+        sizes: bytes of each block.
+        marks: breakpoints, by position in the piece.
         last: index of the last block behind which a breakpoint may stand, or -1.
         digest: of all its blocks.
     """
 
-    blocks: tuple[tuple[int, int], ...]
-    marks: tuple[tuple[int, float], ...]
+    blocks: tuple[int, ...]
+    sizes: tuple[int, ...]
+    marks: tuple[Mark, ...]
     last: int
     digest: int
 
 
-_EMPTY = _Found((), (), -1, hash(()))
+_EMPTY = _Found((), (), (), -1, hash(()))
 _NO_CHOICE = hash((b"", b"", b""))
 _NO_SPEED = hash(b"")
 
 
-class Mark(NamedTuple):
-    """A breakpoint: position in the prompt and lifetime in seconds."""
-
-    position: int
-    ttl: float
-
-
-class Prompt(NamedTuple):
+class Prompt(msgspec.Struct, gc=False):
     """A request as a prompt cache sees it.
 
     Attributes:
         chain: digest of the prefix that ends at each position.
-        bytes_up_to: bytes of that prefix.
         marks: breakpoints by position.
-        tools, system: digests of these sections by themselves.
-        settings: digest of what else the prefix of the system section depends on (``speed``).
+        head: tools and system prompt.
+        pieces: messages.
     """
 
     chain: list[int]
-    bytes_up_to: list[int]
     marks: list[Mark]
-    tools: int
-    system: int
-    settings: int
+    head: Head
+    pieces: list[_Found]
+    _up_to: list[int] | None = None
 
-
-def of_fields(fields: Any) -> Top | None:
-    """What the extract stage has decoded already, where its struct holds the same slices (saves a pass)."""
-    if type(fields) is not Fields:
-        return None
-    control, speed = fields.cache_control, fields.speed
-    return Top(
-        fields.system,
-        fields.tools,
-        fields.messages,
-        NOTHING if control is None else Raw(msgspec.json.encode(control)),
-        fields.tool_choice,
-        fields.thinking,
-        fields.output_config,
-        NOTHING if speed is None else Raw(msgspec.json.encode(speed)),
-    )
+    def bytes_up_to(self, position: int) -> int:
+        """Bytes of the prefix that ends at a position (-1: at the last one)."""
+        if self._up_to is None:  # a usual hit never asks
+            self._up_to = list(accumulate(size for piece in (*self.head.pieces, *self.pieces) for size in piece.sizes))
+        return self._up_to[position]
 
 
 def decode(body: bytes) -> Top | None:
     """The top level of a request body; ``None`` when it is not one that can be read."""
     try:
-        return _TOP.decode(body)
+        top = _TOP.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
-
-
-class _Head(NamedTuple):
-    """Tools and system prompt, which few requests change: what a `Prompt` begins with.
-
-    Attributes:
-        chain, bytes_up_to, marks: as of `Prompt`.
-        last: position of the last block behind which a breakpoint may stand, or -1.
-        digest: of all that comes before the messages.
-        tools, system: digests of these sections by themselves.
-    """
-
-    chain: list[int]
-    bytes_up_to: list[int]
-    marks: list[Mark]
-    last: int
-    digest: int
-    tools: int
-    system: int
+    if not bytes(top.tools):
+        top.tools = top.toolConfig
+    return top
 
 
 class Digester:
@@ -184,52 +175,49 @@ class Digester:
 
     def __init__(self, max_entries: int = 2048, max_heads: int = 32) -> None:
         self._known: BoundedMap[int, _Found] = BoundedMap(max_entries)
-        self._heads: BoundedMap[int, _Head] = BoundedMap(max_heads)
+        self._heads: BoundedMap[int, Head] = BoundedMap(max_heads)
 
-    def prompt(self, top: Top) -> Prompt | None:
+    def prompt(self, top: Fields | Top) -> Prompt | None:
         """The request's positions; ``None`` when it has none, too many, or a shape of its own."""
+        messages = top.messages or ()
         try:
-            return self._prompt(top)
+            head = self._head(top)
+            pieces: list[Any] = self._known.peek_all([hash(bytes(message)) for message in messages])
+            if not all(pieces):
+                for at, piece in enumerate(pieces):
+                    if piece is None:
+                        pieces[at] = self._piece(bytes(messages[at]), _message)
         except (msgspec.MsgspecError, RecursionError):
             return None
+        chain, marks = head.chain.copy(), head.marks.copy()
+        if top.tool_choice is NOTHING and top.thinking is NOTHING and top.output_config is NOTHING:
+            choice = _NO_CHOICE
+        else:
+            choice = hash((bytes(top.tool_choice), bytes(top.thinking), bytes(top.output_config)))
+        _append(pieces, hash((head.digest, 2, choice)), chain, marks)
+        if len(chain) > MAX_POSITIONS or not (chain or pieces):
+            return None
+        if top.cache_control is not None:
+            _mark_last(top.cache_control, [*head.pieces, *pieces], len(chain), marks)
+        return Prompt(chain, marks, head, pieces)
 
-    def _prompt(self, top: Top) -> Prompt | None:
-        tools = bytes(top.tools) or bytes(top.toolConfig)
+    def _head(self, top: Fields | Top) -> Head:
+        tools = b"" if top.tools is NOTHING else bytes(top.tools)
         system = bytes(top.system)
-        settings = _NO_SPEED if top.speed is NOTHING else hash(bytes(top.speed))
+        settings = _NO_SPEED if top.speed is None else hash(msgspec.json.encode(top.speed))
         key = hash((tools, system, settings))
         head = self._heads.get(key)
         if head is None:
-            head = self._head(tools, system, settings)
+            found, said = self._piece(tools, _tools), self._piece(system, _system)
+            chain: list[int] = []
+            marks: list[Mark] = []
+            digest = _append([found], hash((0, 0, 0)), chain, marks)
+            digest = _append([said], hash((digest, 1, settings)), chain, marks)
+            head = Head(chain, marks, (found, said), digest, found.digest, said.digest, settings)
             self._heads.put(key, head)
-        chain, sizes, marks, last, digest, tools_digest, system_digest = head
-        if not chain and not top.messages:
-            return None
-        chain, sizes, marks = chain.copy(), sizes.copy(), marks.copy()
-        known = self._known.peek
-        pieces = []
-        for message in top.messages or ():
-            data = bytes(message)
-            pieces.append(known(hash(data)) or self._piece(data, _message))
-        _, last = _append(pieces, hash((digest, 2, _choice(top))), chain, sizes, marks, last)
-        if len(chain) > MAX_POSITIONS:
-            return None
-        automatic = 0.0 if top.cache_control is NOTHING else _lifetime(top.cache_control)
-        if automatic and last >= 0 and all(mark.position != last for mark in marks):
-            marks.append(Mark(last, automatic))
-            marks.sort()
-        return Prompt(chain, sizes, marks, tools_digest, system_digest, settings)
+        return head
 
-    def _head(self, tools: bytes, system: bytes, settings: int) -> _Head:
-        found, said = self._piece(tools, _tools), self._piece(system, _system)
-        chain: list[int] = []
-        sizes: list[int] = []
-        marks: list[Mark] = []
-        digest, last = _append([found], hash((0, 0, 0)), chain, sizes, marks, -1)
-        digest, last = _append([said], hash((digest, 1, settings)), chain, sizes, marks, last)
-        return _Head(chain, sizes, marks, last, digest, found.digest, said.digest)
-
-    def _piece(self, data: bytes, parse: Any) -> _Found:
+    def _piece(self, data: bytes, parse: Callable[[bytes], _Found]) -> _Found:
         if not data:
             return _EMPTY
         key = hash(data)
@@ -240,35 +228,33 @@ class Digester:
         return found
 
 
-def _append(
-    pieces: list[_Found], digest: int, chain: list[int], sizes: list[int], marks: list[Mark], last: int
-) -> tuple[int, int]:
-    """Add the blocks of one section; the digest so far, and the last block behind which one may break."""
-    total = sizes[-1] if sizes else 0
-    for blocks, breaks, after, _ in pieces:
-        start = len(chain)
-        for block, size in blocks:
+def _append(pieces: Iterable[_Found], digest: int, chain: list[int], marks: list[Mark]) -> int:
+    """Add the blocks of one section; the digest so far."""
+    add = chain.append
+    for piece in pieces:
+        if piece.marks:
+            marks += [(len(chain) + index, ttl) for index, ttl in piece.marks]
+        for block in piece.blocks:
             digest = hash((digest, block))
-            total += size
-            chain.append(digest)
-            sizes.append(total)
-        if breaks:
-            marks += [Mark(start + index, ttl) for index, ttl in breaks]
-        if after >= 0:
-            last = start + after
-    return digest, last
+            add(digest)
+    return digest
 
 
-def _choice(top: Top) -> int:
-    """Digest of what the messages' prefix depends on besides."""
-    if top.tool_choice is NOTHING and top.thinking is NOTHING and top.output_config is NOTHING:
-        return _NO_CHOICE
-    return hash((bytes(top.tool_choice), bytes(top.thinking), bytes(top.output_config)))
+def _mark_last(control: Any, pieces: list[_Found], end: int, marks: list[Mark]) -> None:
+    """Add the breakpoint that is asked for behind the last block that may have one."""
+    ttl = _lifetime(msgspec.json.encode(control))
+    for piece in reversed(pieces):
+        end -= len(piece.blocks)
+        if piece.last >= 0:
+            last = end + piece.last
+            if ttl and all(position != last for position, _ in marks):
+                marks.append((last, ttl))
+                marks.sort()
+            return
 
 
-def _lifetime(control: Raw) -> float:
+def _lifetime(data: bytes) -> float:
     """Seconds of a ``cache_control`` (or ``cachePoint``); 0 without one."""
-    data = bytes(control)
     if not data or data == b"null":
         return 0.0
     return ONE_HOUR if b'"1h"' in data else FIVE_MINUTES
@@ -299,14 +285,14 @@ def _message(data: bytes) -> _Found:
 
 def _text(digest: int, content: bytes) -> _Found:
     """A string, which is one block."""
-    return _Found(((digest, len(content)),), (), 0 if len(content) > 2 else -1, hash((digest,)))
+    return _Found((digest,), (len(content),), (), 0 if len(content) > 2 else -1, hash((digest,)))
 
 
 def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
     """A list of blocks. A text block has the digest of its text: a plain string is the same content."""
     blocks: list[int] = []
     sizes: list[int] = []
-    marks: list[tuple[int, float]] = []
+    marks: list[Mark] = []
     last = -1
     for raw in parts:
         data = bytes(raw)
@@ -317,7 +303,7 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
         part = _PART.decode(raw)
         if bytes(part.cachePoint):
             if blocks:
-                marks.append((len(blocks) - 1, _lifetime(part.cachePoint)))
+                marks.append((len(blocks) - 1, _lifetime(bytes(part.cachePoint))))
             continue
         kind, text = bytes(part.type), bytes(part.text)
         cacheable = kind not in _UNCACHEABLE
@@ -330,11 +316,11 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
             if b'"cache_control"' in data:
                 data = _STRIP.sub(b"", data)
             content, size = (role, data), len(data)
-        ttl = _lifetime(part.cache_control)
+        ttl = _lifetime(bytes(part.cache_control))
         if ttl and cacheable:
             marks.append((len(blocks), ttl))
         if cacheable:
             last = len(blocks)
         blocks.append(hash(content))
         sizes.append(size)
-    return _Found(tuple(zip(blocks, sizes, strict=True)), tuple(marks), last, hash(tuple(blocks)))
+    return _Found(tuple(blocks), tuple(sizes), tuple(marks), last, hash(tuple(blocks)))

@@ -9,22 +9,23 @@ two reasons are possible, it is ``unknown``: never a wrong one.
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from lz_otel._judge.prompt_digest import FIVE_MINUTES, ONE_HOUR
-from lz_otel._memory import BoundedMap, ForkSafeLock
+from lz_otel._judge.prompt_lineage import Lineage
+from lz_otel._memory import BoundedMap, Locked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from lz_otel._judge.prompt_digest import Mark, Prompt
 
-__all__ = ["Entry", "ExplicitCache", "Lineage", "Seen", "minimum_tokens"]
+__all__ = ["Entry", "ExplicitCache", "Place", "Seen", "minimum_tokens"]
 
 LOOK_BACK = 20
 """Block positions, the breakpoint's own included, in which a breakpoint looks for an entry (D)."""
-LINEAGE = 64
 MAX_MODELS = 16
 
 # Shortest prefix that is cached, tokens: (least, most) where sources disagree (D).
@@ -63,25 +64,37 @@ def minimum_tokens(model: str, provider: str) -> tuple[int, int]:
     return _ANY
 
 
-class Seen(NamedTuple):
-    """One exchange as the cache's follower needs it.
+class Place(Struct, frozen=True, gc=False):
+    """Whose cache a request meets: all that is the same for many exchanges.
 
     Attributes:
         scope: digest of provider, host and workspace.
-        model, route: digests.
-        start, first: seconds between which the provider looked up its cache.
-        read, written: tokens, as the provider states them.
+        model: digest.
         minimum: fewest tokens that are cached, least and most that the sources say.
+        key: digest of scope and model, between which nothing is shared.
+        line: digest of scope and route.
     """
 
     scope: int
     model: int
-    route: int
+    minimum: tuple[int, int]
+    key: int
+    line: int
+
+
+class Seen(Struct, frozen=True, gc=False):
+    """One exchange as the cache's follower needs it.
+
+    Attributes:
+        start, first: seconds between which the provider looked up its cache.
+        read, written: tokens, as the provider states them.
+    """
+
+    place: Place
     start: float
     first: float
     read: int
     written: int
-    minimum: tuple[int, int]
 
 
 class Entry:
@@ -143,42 +156,7 @@ class Entry:
             self.born = first
 
 
-class Lineage:
-    """The last requests of each route that could have used the cache.
-
-    A request is known by its *kind*, the digests ``(model, settings, tools, system)``, and by its
-    *tail*, the digest of the whole prompt.
-
-    Args:
-        max_scopes: most routes.
-    """
-
-    def __init__(self, max_scopes: int) -> None:
-        self._routes: BoundedMap[int, deque[tuple[float, tuple[int, ...], int]]] = BoundedMap(max_scopes)
-
-    def add(self, key: int, first: float, kind: tuple[int, ...], tail: int) -> None:
-        """Add one request whose answer began at ``first``."""
-        route = self._routes.get(key)
-        if route is None:
-            route = deque(maxlen=LINEAGE)
-            self._routes.put(key, route)
-        if route and route[-1][1] == kind:
-            kind = route[-1][1]  # one object for a run of the same
-        route.append((first, kind, tail))
-
-    def reason(self, key: int, start: float, kind: tuple[int, ...], chain: Sequence[int]) -> str:
-        """The first section in which a request differs from every earlier one of its route."""
-        route = self._routes.peek(key) or ()
-        earlier = [(k, tail) for first, k, tail in route if first <= start]
-        reason = _difference(earlier, kind, chain)
-        if len(earlier) < len(route):
-            # Some were under way at the same time: whether they count as earlier must not matter.
-            with_all = _difference([(k, tail) for _, k, tail in route], kind, chain)
-            return reason if reason == with_all else "unknown"
-        return reason
-
-
-class ExplicitCache:
+class ExplicitCache(Locked):
     """Follows the prompt caches of all scopes and models.
 
     Args:
@@ -187,18 +165,26 @@ class ExplicitCache:
     """
 
     def __init__(self, max_entries: int = 16_384, max_scopes: int = 256) -> None:
+        super().__init__()
         self._entries: BoundedMap[int, Entry] = BoundedMap(max_entries)
         self._tokens: BoundedMap[int, int] = BoundedMap(max_scopes * 4)
         self._lineage = Lineage(max_scopes)
         self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
-        self._lock = ForkSafeLock()
 
     def follow(self, seen: Seen, prompt: Prompt) -> str | None:
         """Take in one exchange; why it missed, or ``None`` for a hit."""
         with self._lock:
-            key = hash((seen.scope, seen.model))
-            reason = None if seen.read else self._why(seen, prompt, key)
-            self._remember(seen, prompt, key)
+            key = seen.place.key
+            reason = None
+            if seen.read and not seen.written and len(prompt.marks) == 1:  # the usual hit: all of it was there
+                name = hash((key, prompt.chain[prompt.marks[0][0]]))
+                self._learn(seen, name, seen.read)
+                self._was_read(seen, name)
+            else:
+                if not seen.read:
+                    reason = self._why(seen, prompt, key)
+                self._remember(seen, prompt, key)
+            self._note(seen, prompt)
             return reason
 
     def passed(self, seen: Seen, prompt: Prompt) -> None:
@@ -230,26 +216,27 @@ class ExplicitCache:
         if states or perhaps:
             return "unknown" if perhaps or len(states) > 1 else _ONE_STATE.get(states.pop(), "unknown")
         inside = set(windows)
-        for position in range(prompt.marks[-1].position):
+        for position in range(prompt.marks[-1][0]):
             if position not in inside:
                 entry = peek(hash((key, chain[position])))
                 state = "dead" if entry is None else entry.elsewhere(start, first)
                 if state != "dead":
                     return "no_breakpoint" if state == "alive" else "unknown"
-        kind = (seen.model, prompt.settings, prompt.tools, prompt.system)
+        head = prompt.head
+        kind = (seen.place.model, head.settings, head.tools, head.system)
         return self._other_model(seen, prompt, windows) or self._lineage.reason(
-            hash((seen.scope, seen.route)), start, kind, chain
+            seen.place.line, start, kind, chain
         )
 
     def _other_model(self, seen: Seen, prompt: Prompt, windows: list[int]) -> str | None:
         chain = prompt.chain
-        per_byte = seen.written / (prompt.bytes_up_to[prompt.marks[-1].position] or 1)
-        usable = [mark for mark in prompt.marks if self._long_enough(seen, prompt, mark.position, per_byte)]
+        per_byte = seen.written / (prompt.bytes_up_to(prompt.marks[-1][0]) or 1)
+        usable = [mark for mark in prompt.marks if self._long_enough(seen, prompt, mark[0], per_byte)]
         reached = set(_windows(usable))
-        for model in self._models.peek(seen.scope) or ():
-            if model == seen.model:
+        for model in self._models.peek(seen.place.scope) or ():
+            if model == seen.place.model:
                 continue
-            key = hash((seen.scope, model))
+            key = hash((seen.place.scope, model))
             for position in windows:
                 entry = self._entries.peek(hash((key, chain[position])))
                 state = "dead" if entry is None else entry.elsewhere(seen.start, seen.first)
@@ -260,12 +247,12 @@ class ExplicitCache:
 
     def _long_enough(self, seen: Seen, prompt: Prompt, position: int, per_byte: float) -> bool | None:
         """Whether a prefix has the minimum of tokens; ``None``: near to it, and not known."""
-        if position == prompt.marks[-1].position:
+        if position == prompt.marks[-1][0]:
             return True
-        known = self._tokens.peek(hash((hash((seen.scope, seen.model)), prompt.chain[position])))
-        least, most = seen.minimum
+        known = self._tokens.peek(hash((seen.place.key, prompt.chain[position])))
+        least, most = seen.place.minimum
         if known is None:
-            tokens = prompt.bytes_up_to[position] * per_byte
+            tokens = prompt.bytes_up_to(position) * per_byte
             return False if tokens < least * 0.75 else True if tokens >= most * 1.25 else None
         return True if known >= most else False if known < least else None
 
@@ -273,14 +260,8 @@ class ExplicitCache:
 
     def _remember(self, seen: Seen, prompt: Prompt, key: int) -> None:
         chain, marks = prompt.chain, prompt.marks
-        last = marks[-1].position
-        if seen.read and not seen.written and len(marks) == 1:  # the usual hit: all of it was there
-            name = hash((key, chain[last]))
-            self._learn(seen, name, seen.read)
-            self._was_read(seen, name)
-            self._note(seen, prompt)
-            return
-        per_byte = (seen.read + seen.written) / (prompt.bytes_up_to[last] or 1)
+        last = marks[-1][0]
+        per_byte = (seen.read + seen.written) / (prompt.bytes_up_to(last) or 1)
         found = -1
         if seen.read:
             found = last if not seen.written else self._found(seen, prompt, key, per_byte)
@@ -304,11 +285,10 @@ class ExplicitCache:
                         entry.refresh(seen.start, seen.first)
                 continue
             self._write(name, entry, seen, ttl, certain=certain is True)
-        if seen.read and found >= 0 and all(mark.position != found for mark in marks):
+        if seen.read and found >= 0 and all(position != found for position, _ in marks):
             entry = self._entries.get(hash((key, chain[found])))
             if entry is not None:
                 entry.refresh(seen.start, seen.first)
-        self._note(seen, prompt)
 
     def _was_read(self, seen: Seen, name: int) -> None:
         entry = self._entries.get(name)
@@ -320,7 +300,7 @@ class ExplicitCache:
 
     def _learn(self, seen: Seen, name: int, tokens: int) -> None:
         """The tokens of a prefix, where they may decide whether it is cached at all."""
-        if tokens <= 2 * seen.minimum[1]:
+        if tokens <= 2 * seen.place.minimum[1] and self._tokens.get(name) != tokens:
             self._tokens.put(name, tokens)
 
     def _found(self, seen: Seen, prompt: Prompt, key: int, per_byte: float) -> int:
@@ -330,7 +310,7 @@ class ExplicitCache:
             if entry is None or entry.elsewhere(seen.start, seen.first) == "dead":
                 continue
             if not entry.certain:
-                if not 0.95 <= prompt.bytes_up_to[position] * per_byte / seen.read <= 1.05:
+                if not 0.95 <= prompt.bytes_up_to(position) * per_byte / seen.read <= 1.05:
                     continue
                 entry.certain = True  # it was read
             return position
@@ -355,11 +335,12 @@ class ExplicitCache:
             self._entries.put(name, new)
 
     def _note(self, seen: Seen, prompt: Prompt) -> None:
-        kind = (seen.model, prompt.settings, prompt.tools, prompt.system)
-        self._lineage.add(hash((seen.scope, seen.route)), seen.first, kind, prompt.chain[-1])
-        models = self._models.get(seen.scope) or ()
-        if seen.model not in models:
-            self._models.put(seen.scope, (*models, seen.model)[-MAX_MODELS:])
+        head = prompt.head
+        kind = (seen.place.model, head.settings, head.tools, head.system)
+        self._lineage.add(seen.place.line, seen.first, kind, prompt.chain[-1])
+        models = self._models.get(seen.place.scope) or ()
+        if seen.place.model not in models:
+            self._models.put(seen.place.scope, (*models, seen.place.model)[-MAX_MODELS:])
 
 
 _ONE_STATE = {"expired": "expired", "busy": "first_use"}
@@ -373,21 +354,3 @@ def _windows(marks: list[Mark]) -> Iterable[int]:
             if candidate not in done:
                 done.add(candidate)
                 yield candidate
-
-
-def _difference(earlier: list[tuple[tuple[int, ...], int]], kind: tuple[int, ...], chain: Sequence[int]) -> str:
-    model, settings, tools, system = kind
-    same = [e for e in earlier if e[0][0] == model]
-    if not same:
-        return "first_use"
-    same_tools = [e for e in same if e[0][2] == tools]
-    if not same_tools:
-        return "tools_changed"
-    same_system = [e for e in same_tools if e[0][3] == system]
-    if not same_system:
-        return "system_changed"
-    if all(e[0][1] != settings for e in same_system):
-        return "unknown"  # something changed for which the list has no word
-    if all(e[1] in chain for e in same_system):
-        return "first_use"  # nothing changed: what came before was too short to be kept
-    return "history_changed"
