@@ -16,7 +16,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Callable, Hashable
 
 __all__ = ["BoundedMap", "BoundedSet", "ForkSafeLock", "Locked", "digest"]
 
@@ -63,9 +63,12 @@ class BoundedMap(Locked, Generic[K, V]):
 
     Args:
         max_entries: most entries held, at least 1; one more drops the least recently used.
+
+    Attributes:
+        peek: gives the value of a key, or ``None``, without touching the order of use.
     """
 
-    __slots__ = ("_data", "max_entries")
+    __slots__ = ("_data", "max_entries", "peek")
 
     def __init__(self, max_entries: int) -> None:
         if max_entries < 1:
@@ -74,6 +77,7 @@ class BoundedMap(Locked, Generic[K, V]):
         self.max_entries = max_entries
         # Not a plain dict: dropping its oldest entry walks over the holes of those dropped before.
         self._data: OrderedDict[K, V] = OrderedDict()
+        self.peek: Callable[[K], V | None] = self._data.get
 
     @overload
     def get(self, key: K) -> V | None: ...
@@ -91,14 +95,6 @@ class BoundedMap(Locked, Generic[K, V]):
             return data[key]
         except KeyError:  # another thread has dropped it between these lines
             return default
-
-    def peek(self, key: K) -> V | None:
-        """The value of ``key`` without touching the order of use."""
-        return self._data.get(key)
-
-    def peek_all(self, keys: Iterable[K]) -> list[V | None]:
-        """As `peek`, of each key."""
-        return list(map(self._data.get, keys))
 
     def put(self, key: K, value: V) -> V | None:
         """Set ``key``, make it the most recently used, and return its value before (or ``None``)."""
@@ -124,6 +120,7 @@ class BoundedMap(Locked, Generic[K, V]):
         """Forget everything. Never waits: safe in a child of ``fork`` whatever the parent did."""
         self._lock = threading.Lock()
         self._data = OrderedDict()
+        self.peek = self._data.get
 
     def __contains__(self, key: object) -> bool:
         return key in self._data

@@ -33,16 +33,6 @@ def test_peek_does_not_refresh() -> None:
     assert "a" not in memory
 
 
-def test_peeking_at_several_keys() -> None:
-    """Peeking at several keys gives a value or None for each, in their order, and refreshes none."""
-    memory: BoundedMap[str, int] = BoundedMap(2)
-    memory.put("a", 1)
-    memory.put("b", 2)
-    assert memory.peek_all(["b", "x", "a"]) == [2, None, 1]
-    memory.put("c", 3)
-    assert memory.items() == [("b", 2), ("c", 3)]
-
-
 def test_put_returns_the_value_before() -> None:
     """Putting a known key returns what it held, an unknown one None."""
     memory: BoundedMap[str, int] = BoundedMap(2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lz_otel._capture.headers import disjoint
 from lz_otel._judge.gateways import read
 from lz_otel._judge.result import Result
 from lz_otel.model import Verdict
@@ -62,7 +63,10 @@ class Mechanism:
 
     def _replayed(self, exchange: Exchange) -> bool:
         """Whether a gateway's store answered: headers and usage are those of an earlier call."""
-        reading = read(exchange.response_headers, self.signals.response_cache_header)
+        headers = exchange.response_headers
+        if disjoint(self.signals.cache_headers, headers):
+            return False
+        reading = read(headers, self.signals.response_cache_header)
         return reading is not None and reading.decision == "hit"
 
     def _result(

@@ -96,21 +96,24 @@ class Judges:
         results: list[Result] = []
         for mechanism in self._active:
             self._ask(mechanism, exchange, results)
-        if self._prompt_cache is not None:
-            before = len(results)
-            if not results or not any(_answered_by_cache(r) for r in results):
-                self._ask(self._prompt_cache, exchange, results)
-            if len(results) > before and _PROMPT_CACHE not in self.awake:
+        prompt_cache = self._prompt_cache
+        if prompt_cache is not None and not (results and any(map(_answered_by_cache, results))):
+            said = self._ask(prompt_cache, exchange, results)
+            if said and _PROMPT_CACHE not in self.awake:
                 self._wake((_PROMPT_CACHE,))
         return results
 
-    def _ask(self, mechanism: Any, exchange: Exchange, results: list[Result]) -> None:
+    def _ask(self, mechanism: Any, exchange: Exchange, results: list[Result]) -> bool:
+        """Add what a mechanism says; whether it says something."""
         try:
             result = mechanism.judge(exchange)
-            if result is not None:
-                results.append(result)
         except Exception as fault:  # noqa: BLE001 - one mechanism must not silence the others
             guard.fault("judge", fault)
+            return False
+        if result is None:
+            return False
+        results.append(result)
+        return True
 
     def counted(self, exchange: Exchange) -> None:
         """An exchange that counted tokens: no call, but the mechanisms may remember its answer."""

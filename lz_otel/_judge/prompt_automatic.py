@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lz_otel._judge.prompt_explicit import Entry
-from lz_otel._judge.prompt_lineage import Lineage
+from lz_otel._judge.prompt_lineage import Lineage, Sections
 from lz_otel._memory import BoundedMap, Locked
 
 if TYPE_CHECKING:
@@ -49,18 +49,15 @@ class Flat:
     Attributes:
         size: bytes of all its pieces.
         prefixes: digest of its first bytes, for each length of `GRID` up to its size.
-        tools, system: digests of these sections.
-        settings: digest of what else must be equal (``prompt_cache_key``).
+        sections: digests of tools and system prompt, and of what else must be equal (``prompt_cache_key``).
         lifetime: seconds ``(least, most)`` that its entries live without use.
     """
 
-    __slots__ = ("lifetime", "prefixes", "settings", "size", "system", "tools")
+    __slots__ = ("lifetime", "prefixes", "sections", "size")
 
-    def __init__(self, pieces: list[bytes], tools: int, system: int, settings: int, lifetime: tuple[float, float]) -> None:
+    def __init__(self, pieces: list[bytes], sections: Sections, lifetime: tuple[float, float]) -> None:
         self.size = sum(map(len, pieces))
-        self.tools = tools
-        self.system = system
-        self.settings = settings
+        self.sections = sections
         self.lifetime = lifetime
         self.prefixes: list[int] = []
         head = b"".join(_first(pieces, GRID[-1]))
@@ -102,9 +99,8 @@ def flatten(top: Top) -> Flat | None:
     except (msgspec.MsgspecError, RecursionError):
         return None
     pieces = [piece for piece in (tools, instructions) if piece] + messages
-    return Flat(
-        pieces, hash(tools), hash((instructions, *messages[:leading])), hash(bytes(top.prompt_cache_key)), _lifetime(top)
-    )
+    system = hash((instructions, *messages[:leading]))
+    return Flat(pieces, Sections(hash(bytes(top.prompt_cache_key)), hash(tools), system), _lifetime(top))
 
 
 def _messages(top: Top) -> list[bytes] | None:
@@ -152,7 +148,7 @@ class AutomaticCache(Locked):
             return _ONE_STATE.get(states.pop(), "unknown") if len(states) == 1 else "unknown"
         if perhaps is not None and perhaps.missed(seen.start, seen.first) not in ("alive", "absent"):
             return "unknown"  # a live one was too short, or it would have been read
-        for model in self._models.peek(hash((seen.place.scope, flat.settings))) or ():
+        for model in self._models.peek(hash((seen.place.scope, flat.sections.settings))) or ():
             if model != seen.place.model:
                 sure, perhaps = self._found(seen, model, flat, tokens)
                 found = {entry.elsewhere(seen.start, seen.first) for entry in sure} - {"dead"}
@@ -160,13 +156,13 @@ class AutomaticCache(Locked):
                     return "model_changed" if "alive" in found else "unknown"
                 if perhaps is not None and perhaps.elsewhere(seen.start, seen.first) != "dead":
                     return "unknown"
-        kind = (seen.place.model, flat.settings, flat.tools, flat.system)
-        return self._lineage.reason(seen.place.line, seen.start, kind, flat.prefixes)
+        place = seen.place
+        return self._lineage.reason(place.line, seen.start, place.model, flat.sections, flat.prefixes)
 
     def _found(self, seen: Seen, model: int, flat: Flat, tokens: int) -> tuple[list[Entry], Entry | None]:
         """Entries of shared prefixes that are long enough for sure, and one that may be."""
         per_token = flat.size / tokens
-        key = hash((seen.place.scope, model, flat.settings))
+        key = hash((seen.place.scope, model, flat.sections.settings))
         sure: list[Entry] = []
         longest, at = None, -1
         for step, prefix in enumerate(flat.prefixes):
@@ -182,7 +178,7 @@ class AutomaticCache(Locked):
 
     def _remember(self, seen: Seen, flat: Flat, tokens: int) -> None:
         least, most = (MINIMUM * share * flat.size / tokens for share in (_KEPT_FROM, _KEPT_TO))
-        key = hash((seen.place.scope, seen.place.model, flat.settings))
+        key = hash((seen.place.scope, seen.place.model, flat.sections.settings))
         ttl, ttl_most = flat.lifetime
         for step, prefix in enumerate(flat.prefixes):
             if not least <= GRID[step] <= most:
@@ -198,10 +194,9 @@ class AutomaticCache(Locked):
                 if entry is not None:
                     new.died_at = entry.start + entry.ttl if state == "expired" else entry.died_at
                 self._entries.put(name, new)
-        kind = (seen.place.model, flat.settings, flat.tools, flat.system)
         tail = flat.prefixes[-1] if flat.prefixes else 0
-        self._lineage.add(seen.place.line, seen.first, kind, tail)
-        scope = hash((seen.place.scope, flat.settings))
+        self._lineage.add(seen.place.line, seen.first, seen.place.model, flat.sections, tail)
+        scope = hash((seen.place.scope, flat.sections.settings))
         models = self._models.get(scope) or ()
         if seen.place.model not in models:
             self._models.put(scope, (*models, seen.place.model)[-MAX_MODELS:])

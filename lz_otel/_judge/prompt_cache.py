@@ -19,7 +19,7 @@ from lz_otel._judge.base import Mechanism, is_claude, ok
 from lz_otel._judge.prompt_automatic import MINIMUM, AutomaticCache, flatten
 from lz_otel._judge.prompt_digest import Digester, Prompt, Top, decode
 from lz_otel._judge.prompt_explicit import ExplicitCache, Place, Seen, minimum_tokens
-from lz_otel._judge.prompt_lineage import Lineage
+from lz_otel._judge.prompt_lineage import Lineage, Sections
 from lz_otel._judge.result import Result
 from lz_otel._memory import BoundedMap, ForkSafeLock
 from lz_otel.model import Verdict
@@ -53,6 +53,8 @@ DIAGNOSES = {
     "service_tier_changed": "unknown",
 }
 _NO_DIAGNOSIS = frozenset({"unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit"})
+# Providers whose cache has breakpoints, whatever the model.
+_EXPLICIT = frozenset({"anthropic", "aws.bedrock"})
 # Providers whose automatic cache is OpenAI's.
 _OPENAI = frozenset({"openai", "azure.ai.openai"})
 _OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whose host nobody has named
@@ -60,6 +62,8 @@ _OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whos
 _ABSENT_IS_ZERO = frozenset({"gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai"})
 _NO_CACHE = ("gemini-1", "gemini-2.0")  # models older than the automatic cache
 _HIT = Verdict(NAME, "hit")
+_UNKNOWN = Sections(0, 0, 0)
+_tuple = tuple.__new__  # a call of a NamedTuple takes twice as long, and this one is made for every call
 _NO_VERDICT = ""  # the word cache_control stood in a text, the request has no breakpoint
 # Keys that change every hour or with every request tell nothing about the workspace.
 _PASSING_KEYS = ("Bearer ey", "Bearer ya29.", "AWS4-HMAC")
@@ -88,7 +92,7 @@ class PromptCache(Mechanism):
         *args: Any,
         max_scopes: int = 256,
         max_entries: int = 16_384,
-        clock: Callable[[float], float] = float,
+        clock: Callable[[float], float] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -109,7 +113,7 @@ class PromptCache(Mechanism):
         written = facts.cache_write_tokens
         if written is None:
             written = (facts.cache_write_5m_tokens or 0) + (facts.cache_write_1h_tokens or 0)
-        explicit = facts.provider == "aws.bedrock" or is_claude(facts)
+        explicit = facts.provider in _EXPLICIT or is_claude(facts)
         if not read and not written and not _missed(exchange, explicit=explicit):
             return None
         if self._replayed(exchange):
@@ -133,7 +137,7 @@ class PromptCache(Mechanism):
                 if tokens
             )
         if read:
-            return Result(_HIT, rows, self._saved(exchange))
+            return _tuple(Result, (_HIT, rows, self._saved(exchange)))
         reason = reason or "unknown"
         rows += ((c.PROMPT_CACHE_MISSES, (reason,), 1.0),)
         return Result(Verdict(NAME, "miss", reason), rows, self._saved(exchange))
@@ -181,10 +185,9 @@ class PromptCache(Mechanism):
         if facts.provider not in _OPENAI and not named:
             # Lifetimes and steps of other vendors are not documented: only a first use is sure.
             place = seen.place
-            kind = (place.model, 0, 0, 0)
             with self._others_lock:
-                reason = self._others.reason(place.line, seen.start, kind, ())
-                self._others.add(place.line, seen.first, kind, 0)
+                reason = self._others.reason(place.line, seen.start, place.model, _UNKNOWN, ())
+                self._others.add(place.line, seen.first, place.model, _UNKNOWN, 0)
             return reason if reason == "first_use" else None
         top = _decoded(exchange.request)
         flat = None if top is None else flatten(top)
@@ -200,9 +203,11 @@ class PromptCache(Mechanism):
             minimum = _minimum(facts.request_model or "", facts.provider)
             place = Place(scope, model, minimum, hash((scope, model)), hash((scope, hash(exchange.route))))
             self._places.put(name, place)
-        start = self.clock(exchange.started_at)
-        first = exchange.first_byte_at
-        first = self.clock(exchange.last_byte_at if first is None else first)
+        start, first = exchange.started_at, exchange.first_byte_at
+        if first is None:
+            first = exchange.last_byte_at
+        if self.clock is not None:
+            start, first = self.clock(start), self.clock(first)
         return Seen(place, start, max(start, first), read, written)
 
 

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from lz_otel._extract.request import NOTHING, Fields
+from lz_otel._judge.prompt_lineage import Sections
 from lz_otel._memory import BoundedMap
 
 if TYPE_CHECKING:
@@ -66,17 +67,14 @@ class Head(msgspec.Struct, gc=False):
         chain, marks: as of `Prompt`.
         pieces: tools and system prompt.
         digest: of all that comes before the messages.
-        tools, system: digests of these sections by themselves.
-        settings: digest of what else the prefix of the system section depends on (``speed``).
+        sections: as `Lineage` compares them.
     """
 
     chain: list[int]
     marks: list[Mark]
     pieces: tuple[_Found, _Found]
     digest: int
-    tools: int
-    system: int
-    settings: int
+    sections: Sections
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -179,14 +177,13 @@ class Digester:
 
     def prompt(self, top: Fields | Top) -> Prompt | None:
         """The request's positions; ``None`` when it has none, too many, or a shape of its own."""
-        messages = top.messages or ()
+        known = self._known.peek
+        pieces = []
         try:
             head = self._head(top)
-            pieces: list[Any] = self._known.peek_all([hash(bytes(message)) for message in messages])
-            if not all(pieces):
-                for at, piece in enumerate(pieces):
-                    if piece is None:
-                        pieces[at] = self._piece(bytes(messages[at]), _message)
+            for message in top.messages or ():
+                data = bytes(message)
+                pieces.append(known(hash(data)) or self._piece(data, _message))
         except (msgspec.MsgspecError, RecursionError):
             return None
         chain, marks = head.chain.copy(), head.marks.copy()
@@ -213,7 +210,7 @@ class Digester:
             marks: list[Mark] = []
             digest = _append([found], hash((0, 0, 0)), chain, marks)
             digest = _append([said], hash((digest, 1, settings)), chain, marks)
-            head = Head(chain, marks, (found, said), digest, found.digest, said.digest, settings)
+            head = Head(chain, marks, (found, said), digest, Sections(settings, found.digest, said.digest))
             self._heads.put(key, head)
         return head
 
@@ -230,13 +227,12 @@ class Digester:
 
 def _append(pieces: Iterable[_Found], digest: int, chain: list[int], marks: list[Mark]) -> int:
     """Add the blocks of one section; the digest so far."""
-    add = chain.append
     for piece in pieces:
         if piece.marks:
             marks += [(len(chain) + index, ttl) for index, ttl in piece.marks]
         for block in piece.blocks:
             digest = hash((digest, block))
-            add(digest)
+            chain.append(digest)
     return digest
 
 

@@ -222,10 +222,9 @@ class ExplicitCache(Locked):
                 state = "dead" if entry is None else entry.elsewhere(start, first)
                 if state != "dead":
                     return "no_breakpoint" if state == "alive" else "unknown"
-        head = prompt.head
-        kind = (seen.place.model, head.settings, head.tools, head.system)
+        place = seen.place
         return self._other_model(seen, prompt, windows) or self._lineage.reason(
-            seen.place.line, start, kind, chain
+            place.line, start, place.model, prompt.head.sections, chain
         )
 
     def _other_model(self, seen: Seen, prompt: Prompt, windows: list[int]) -> str | None:
@@ -335,12 +334,11 @@ class ExplicitCache(Locked):
             self._entries.put(name, new)
 
     def _note(self, seen: Seen, prompt: Prompt) -> None:
-        head = prompt.head
-        kind = (seen.place.model, head.settings, head.tools, head.system)
-        self._lineage.add(seen.place.line, seen.first, kind, prompt.chain[-1])
-        models = self._models.get(seen.place.scope) or ()
-        if seen.place.model not in models:
-            self._models.put(seen.place.scope, (*models, seen.place.model)[-MAX_MODELS:])
+        place = seen.place
+        self._lineage.add(place.line, seen.first, place.model, prompt.head.sections, prompt.chain[-1])
+        models = self._models.get(place.scope) or ()
+        if place.model not in models:
+            self._models.put(place.scope, (*models, place.model)[-MAX_MODELS:])
 
 
 _ONE_STATE = {"expired": "expired", "busy": "first_use"}

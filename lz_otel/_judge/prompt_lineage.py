@@ -3,66 +3,78 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._memory import BoundedMap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["Lineage"]
+__all__ = ["Lineage", "Sections"]
 
 LINEAGE = 64
 
 
+class Sections(NamedTuple):
+    """Digests of the parts of a request that seldom change.
+
+    Attributes:
+        settings: what the prefix of the system section depends on besides (``speed``), or the whole prompt.
+        tools, system: these sections by themselves.
+    """
+
+    settings: int
+    tools: int
+    system: int
+
+
+_Request = tuple[float, int, Sections, int]
+"""When its answer began, model, sections, and the digest of the whole prompt."""
+
+
 class Lineage:
     """The last requests of each route that could have used the cache.
-
-    A request is known by its *kind*, the digests ``(model, settings, tools, system)``, and by its
-    *tail*, the digest of the whole prompt.
 
     Args:
         max_scopes: most routes.
     """
 
     def __init__(self, max_scopes: int) -> None:
-        self._routes: BoundedMap[int, deque[tuple[float, tuple[int, ...], int]]] = BoundedMap(max_scopes)
+        self._routes: BoundedMap[int, deque[_Request]] = BoundedMap(max_scopes)
 
-    def add(self, key: int, first: float, kind: tuple[int, ...], tail: int) -> None:
-        """Add one request whose answer began at ``first``."""
+    def add(self, key: int, first: float, model: int, sections: Sections, tail: int) -> None:
+        """Add one request whose answer began at ``first``, and whose whole prompt has the digest ``tail``."""
         route = self._routes.get(key)
         if route is None:
             route = deque(maxlen=LINEAGE)
             self._routes.put(key, route)
-        if route and route[-1][1] == kind:
-            kind = route[-1][1]  # one object for a run of the same
-        route.append((first, kind, tail))
+        elif route[-1][2] == sections:
+            sections = route[-1][2]  # one object for a run of the same
+        route.append((first, model, sections, tail))
 
-    def reason(self, key: int, start: float, kind: tuple[int, ...], chain: Sequence[int]) -> str:
+    def reason(self, key: int, start: float, model: int, sections: Sections, chain: Sequence[int]) -> str:
         """The first section in which a request differs from every earlier one of its route."""
         route = self._routes.peek(key) or ()
-        earlier = [(k, tail) for first, k, tail in route if first <= start]
-        reason = _difference(earlier, kind, chain)
+        earlier = [request for request in route if request[0] <= start]
+        reason = _difference(earlier, model, sections, chain)
         if len(earlier) < len(route):
             # Some were under way at the same time: whether they count as earlier must not matter.
-            with_all = _difference([(k, tail) for _, k, tail in route], kind, chain)
-            return reason if reason == with_all else "unknown"
+            return reason if reason == _difference(route, model, sections, chain) else "unknown"
         return reason
 
 
-def _difference(earlier: list[tuple[tuple[int, ...], int]], kind: tuple[int, ...], chain: Sequence[int]) -> str:
-    model, settings, tools, system = kind
-    same = [e for e in earlier if e[0][0] == model]
+def _difference(earlier: Iterable[_Request], model: int, sections: Sections, chain: Sequence[int]) -> str:
+    same = [(before, tail) for _, of, before, tail in earlier if of == model]
     if not same:
         return "first_use"
-    same_tools = [e for e in same if e[0][2] == tools]
-    if not same_tools:
+    same = [request for request in same if request[0].tools == sections.tools]
+    if not same:
         return "tools_changed"
-    same_system = [e for e in same_tools if e[0][3] == system]
-    if not same_system:
+    same = [request for request in same if request[0].system == sections.system]
+    if not same:
         return "system_changed"
-    if all(e[0][1] != settings for e in same_system):
+    if all(before.settings != sections.settings for before, _ in same):
         return "unknown"  # something changed for which the list has no word
-    if all(e[1] in chain for e in same_system):
+    if all(tail in chain for _, tail in same):
         return "first_use"  # nothing changed: what came before was too short to be kept
     return "history_changed"

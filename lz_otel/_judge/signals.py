@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._capture.headers import disjoint
-from lz_otel._judge.fields import fields, starts_with_tag
-from lz_otel._judge.gateways import speaks
+from lz_otel._extract.request import Fields
+from lz_otel._judge.fields import starts_with_tag
+from lz_otel._judge.gateways import CACHE_HEADERS, speaks
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -141,6 +142,9 @@ class Signals:
     Args:
         rows: the rows in force.
         response_cache_header: header of the user's own gateway, ``(name, value)`` in lower case.
+
+    Attributes:
+        cache_headers: every response header that can tell a hit of a response cache.
     """
 
     def __init__(
@@ -148,6 +152,7 @@ class Signals:
     ) -> None:
         self.rows = rows
         self.response_cache_header = response_cache_header
+        self.cache_headers = CACHE_HEADERS.union((response_cache_header or ())[:1])
         self._names = {(r.mechanism, r.key): r.name for r in rows}
         self._request = _by_name(rows, REQUEST)
         self._response = _by_name(rows, RESPONSE)
@@ -179,8 +184,11 @@ class Signals:
             found = self._match(self._request, request.headers, found)
         if not disjoint(self._response_names, response_headers):
             found = self._match(self._response, response_headers, found)
-        if (top := fields(facts)) is not None:
-            if _may_have_tag(request) and starts_with_tag(top):
+        top = facts.request_fields
+        if isinstance(top, Fields):
+            body = request.body
+            # A short body is searched faster than its parts.
+            if (body is None or len(body) > _SHORT or b"layer-zero" in body) and starts_with_tag(top):
                 found = _with(found, "pruning")
             if not (top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None):
                 found = _with(found, "zeroing")
@@ -203,12 +211,6 @@ class Signals:
             r.mechanism for r in self.rows
             if r.where == ENVIRONMENT and r.wakes and environ.get(r.name, "").strip().lower() in ("true", "1")
         )  # fmt: skip
-
-
-def _may_have_tag(request: Request) -> bool:
-    """Whether it is worth looking for the pruning tag; a short body is searched faster than its parts."""
-    body = request.body
-    return body is None or len(body) > _SHORT or b"layer-zero" in body
 
 
 def _by_name(rows: tuple[Signal, ...], where: str) -> dict[str, list[tuple[str, str]]]:
