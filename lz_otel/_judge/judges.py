@@ -73,8 +73,10 @@ class Judges:
         woken = set(self.awake) | (set(names) & set(self.by_name))
         self._sleeping = self._sleeping - woken
         active = [self.by_name[n] for n in ORDER if n in woken and n != _PROMPT_CACHE]
+        if self._prompt_cache is not None:
+            active.append(self._prompt_cache)  # no marker could wake it: it is asked always, and after all others
         self._active = tuple(active)
-        self._beginners = tuple(m for m in active if m.BEGINS)
+        self._beginners = tuple(m for m in self._active if m.BEGINS)
         self.awake = tuple(n for n in ORDER if n in woken)
 
     def begin(self, request: Request, facts: Facts, headers: Mapping[str, str]) -> None:
@@ -95,25 +97,18 @@ class Judges:
                 self._wake(found)
         results: list[Result] = []
         for mechanism in self._active:
-            self._ask(mechanism, exchange, results)
-        prompt_cache = self._prompt_cache
-        if prompt_cache is not None and not (results and any(map(_answered_by_cache, results))):
-            said = self._ask(prompt_cache, exchange, results)
-            if said and _PROMPT_CACHE not in self.awake:
-                self._wake((_PROMPT_CACHE,))
+            if mechanism is self._prompt_cache and results and any(map(_answered_by_cache, results)):
+                continue
+            try:
+                result = mechanism.judge(exchange)
+            except Exception as fault:  # noqa: BLE001 - one mechanism must not silence the others
+                guard.fault("judge", fault)
+                continue
+            if result is not None:
+                results.append(result)
+                if mechanism.NAME not in self.awake:
+                    self._wake((mechanism.NAME,))
         return results
-
-    def _ask(self, mechanism: Any, exchange: Exchange, results: list[Result]) -> bool:
-        """Add what a mechanism says; whether it says something."""
-        try:
-            result = mechanism.judge(exchange)
-        except Exception as fault:  # noqa: BLE001 - one mechanism must not silence the others
-            guard.fault("judge", fault)
-            return False
-        if result is None:
-            return False
-        results.append(result)
-        return True
 
     def counted(self, exchange: Exchange) -> None:
         """An exchange that counted tokens: no call, but the mechanisms may remember its answer."""

@@ -67,7 +67,6 @@ _tuple = tuple.__new__  # a call of a NamedTuple takes twice as long, and this o
 _NO_VERDICT = ""  # the word cache_control stood in a text, the request has no breakpoint
 # Keys that change every hour or with every request tell nothing about the workspace.
 _PASSING_KEYS = ("Bearer ey", "Bearer ya29.", "AWS4-HMAC")
-_KEY_HEADERS = ("x-api-key", "api-key", "authorization")
 
 
 class PromptCache(Mechanism):
@@ -276,8 +275,5 @@ def _workspace(exchange: Exchange) -> str:
     if exchange.facts.provider in ("aws.bedrock", "gcp.vertex_ai"):
         return ""  # the organisation's cache (D)
     headers = exchange.request.headers
-    for name in _KEY_HEADERS:
-        key = headers.get(name)
-        if key:
-            return "" if key.startswith(_PASSING_KEYS) else key
-    return ""
+    key = headers.get("x-api-key") or headers.get("api-key") or headers.get("authorization")
+    return "" if key is None or key.startswith(_PASSING_KEYS) else key
