@@ -81,8 +81,12 @@ class Conclusions:
         if count is None:
             return None if previous is None or previous == "3xx" else previous
         seen = call.seen_counts
-        again = count in seen
-        seen.append(count)
+        if seen is None:
+            call.seen_counts = [count]
+            again = False
+        else:
+            again = count in seen
+            seen.append(count)
         if count == 0 or again:
             return None
         return previous or "unknown"

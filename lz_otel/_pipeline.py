@@ -33,9 +33,9 @@ __all__ = ["Pipeline"]
 
 _REDIRECT_KEY = "lz_otel.call"
 # What has ended is worked off so many at a time, or when it holds so many bytes (C)
-_BATCH = 32
+_BATCH = 128
 _MAX_WEIGHT = 1_048_576
-_MAX_KNOWN = 1024
+_MAX_KNOWN, _MAX_ADDRESS = 1024, 512
 _PATIENCE = 1.0  # seconds to wait for another thread's turn: longer than any takes (C)
 
 
@@ -102,7 +102,8 @@ class Pipeline:
         self._working = False
         self._open: set[Call] = set()
         self._active: set[tuple[str, ...]] = set()
-        self._calls_of: set[tuple[str, str]] = set()  # host and path that have spoken an LLM API
+        # Addresses that have spoken an LLM API: host, path, query and what they may speak
+        self._places: dict[tuple[bytes, bytes], tuple[str, str, str, Any]] = {}
         self._random = random.Random().random  # noqa: S311 - sampling, not secrecy
         store.before_snapshot.append(self.catch_up)
 
@@ -111,32 +112,38 @@ class Pipeline:
     def begin(self, http_request: Any, started_at: float | None = None) -> Observer | None:
         """A request is about to leave; an observer if it is an LLM call."""
         url = http_request.url
-        path, _, query = url.raw_path.decode("latin-1").partition("?")
-        candidates = _extract.candidate("POST", path)
-        if candidates is None:
-            return None
+        address = url.raw_host, url.raw_path
+        place = self._places.get(address)
+        known = place is not None
+        if place is None:
+            path, _, query = address[1].decode("latin-1").partition("?")
+            candidates = _extract.candidate("POST", path)
+            if candidates is None:
+                return None
+            place = url.host, path, query, candidates
         now = perf_counter() if started_at is None else started_at
         try:
             body = http_request.content
         except Exception:  # noqa: BLE001 - a streamed body: each package has its own class for that
             body = None
-        raw = http_request.headers.raw
-        host = url.host
-        request = Request("POST", host, path, query, lambda: lower(raw), body)
-        call, known = self._call_of(http_request, now), (host, path) in self._calls_of
-        observer = Observer(self, call, request, candidates, now)
-        prompt = call.prompt = self._is_prompt(call)
+        request = Request("POST", place[0], place[1], place[2], lower(http_request.headers.raw), body)
+        call = current_call.get()
+        if call is None or call.exited or call.generation != self.generation or call.ended:
+            call = self._call_of(http_request, now)
+        observer = Observer(self, call, request, place[3], now)
+        prompt = call.prompt or self._is_prompt(call)
         if (prompt or not known) and not self.ready(observer):
             return None
-        if not known and len(self._calls_of) < _MAX_KNOWN:
-            self._calls_of.add((host, path))
+        if not known and len(self._places) < _MAX_KNOWN and len(address[1]) < _MAX_ADDRESS:
+            self._places[address] = place
         try:
             call.open += 1
             call.attempts += 1
-            if call.attempts == 1:
-                self._first_attempt(call, observer, prompt)
-            if self.spans is not None and prompt and observer.facts.llm_call:
-                self.spans.attempt_begun(call, observer)
+            if prompt:
+                self._prompt_attempt(call, observer)
+            elif call.attempts == 1:
+                call.first = observer
+                self._open.add(call)
             if not call.sdk:
                 observer.extensions = http_request.extensions
             if self.overhead_sample and self._random() < self.overhead_sample:
@@ -148,17 +155,16 @@ class Pipeline:
 
     def _is_prompt(self, call: Call) -> bool:
         """Whether somebody wants to know at once: spans, an operation, a log, other processes' scrapes."""
-        return (
+        call.prompt = (
             self.prompt
             or call.operation is not None
             or bool(self.conclusions.call_listeners)
-            or (self.spans is not None and self.spans.active())
+            or (not call.sdk and self.spans is not None and self.spans.active())  # an SDK's hook has asked that
         )
+        return call.prompt
 
     def _call_of(self, http_request: Any, started_at: float) -> Call:
-        call = current_call.get()
-        if call is not None and not call.exited and not call.ended and call.generation == self.generation:
-            return call
+        """The call of a request that no SDK's hook has announced."""
         held = http_request.extensions.get(_REDIRECT_KEY)
         if held is not None and not held.call.ended and held.call.generation == self.generation:
             redirected: Call = held.call
@@ -184,16 +190,20 @@ class Pipeline:
         if operation is not None:
             operation.call_lost()
 
-    def _first_attempt(self, call: Call, observer: Observer, prompt: bool) -> None:
-        if prompt and not observer.facts.llm_call:
+    def _prompt_attempt(self, call: Call, observer: Observer) -> None:
+        """An attempt of a call that somebody waits for."""
+        if not observer.facts.llm_call:
             return  # counting tokens and the like: nobody waits for it as a call
-        if call.operation is not None:
-            call.operation.call_begun()
-        if self.prompt and prompt:
-            self.store.add(((CALL_ACTIVE, self.conclusions.name(call, observer), 1.0),))
-        else:
-            call.first = observer
-            self._open.add(call)
+        if call.attempts == 1:
+            if call.operation is not None:
+                call.operation.call_begun()
+            if self.prompt:
+                self.store.add(((CALL_ACTIVE, self.conclusions.name(call, observer), 1.0),))
+            else:
+                call.first = observer
+                self._open.add(call)
+        if self.spans is not None:
+            self.spans.attempt_begun(call, observer)
 
     def ready(self, observer: Observer) -> bool:
         """Make sure that there is a reader; False when the request is no LLM call after all."""
@@ -222,7 +232,7 @@ class Pipeline:
             status = observer.status
             if status is not None and 300 <= status < 400 and not call.sdk and "location" in observer.headers:
                 self._wait_for_redirect(call, observer)
-            elif call.exited or self._answered(call, observer):
+            elif call.exited or (call.prompt and self._answered(call, observer)):
                 self._call_over(call)
         if call.prompt or call.exited:  # else its SDK goes on, or leaves: `call_left`
             self._take_turn(call.prompt)
@@ -256,7 +266,8 @@ class Pipeline:
             call.cancelled_at = perf_counter()
         if call.open <= 0:
             self._call_over(call)
-            self._take_turn(call.prompt)
+            if call.prompt or self.dropped or len(self._waiting) >= _BATCH or self._weight >= _MAX_WEIGHT:
+                self._take_turn(call.prompt)
 
     def _call_over(self, call: Call) -> None:
         if call.end_once():

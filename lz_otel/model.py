@@ -34,11 +34,11 @@ class Request:
     Attributes:
         host: lower-case host name without port.
         path: path without query, percent-encoded as on the wire.
-        headers: lower-case names, first value of each; latin-1 text. May be given as a function.
+        headers: lower-case names, first value of each; latin-1 text.
         body: the bytes of the body, ``None`` when it is a stream that we must not read.
     """
 
-    __slots__ = ("_headers", "body", "host", "method", "path", "query")
+    __slots__ = ("body", "headers", "host", "method", "path", "query")
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Request:
         host: str,
         path: str,
         query: str = "",
-        headers: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
+        headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> None:
         self.method = method
@@ -54,16 +54,7 @@ class Request:
         self.path = path
         self.query = query
         self.body = body
-        self._headers: Any = {} if headers is None else headers
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Lower-case names with their first values; decoded when first asked for."""
-        headers = self._headers
-        if callable(headers):
-            headers = self._headers = headers()
-        found: Mapping[str, str] = headers
-        return found
+        self.headers: Mapping[str, str] = {} if headers is None else headers
 
 
 class Facts:

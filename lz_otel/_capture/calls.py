@@ -26,7 +26,8 @@ class Call:
         common: the values of the common attributes, set by the first attempt.
         seen_counts: retry counts (``x-stainless-retry-count``) of the attempts so far.
         last: the attempt that ended last.
-        prompt: somebody wants to know of it at once; asked as its last attempt begins.
+        prompt: somebody wants to know of it at once; asked as it begins.
+        token, span_token: what the SDK's hook undoes when the request method is left.
     """
 
     __slots__ = (
@@ -46,7 +47,9 @@ class Call:
         "sdk",
         "seen_counts",
         "span",
+        "span_token",
         "started_at",
+        "token",
     )
 
     def __init__(self, started_at: float, *, sdk: bool, operation: Any = None) -> None:
@@ -58,7 +61,7 @@ class Call:
         self.open = 0
         self.attempts = 0
         self.common: tuple[str, ...] | None = None
-        self.seen_counts: list[int] = []
+        self.seen_counts: list[int] | None = None
         self.last: Observer | None = None
         self.last_status: str | None = None
         self.operation = operation
@@ -66,6 +69,8 @@ class Call:
         self.overhead: float | None = None
         self.prompt = False
         self.span: Any = None
+        self.token: Any = None
+        self.span_token: Any = None
         self._ended = [True]
 
     def end_once(self) -> bool:

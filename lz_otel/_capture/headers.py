@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from lz_otel.catalogue import STATUSES
@@ -10,10 +12,13 @@ from lz_otel.catalogue import STATUSES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Headers", "attempt_status", "disjoint", "is_cancellation", "lower", "transport_error"]
+    Raw = list[tuple[bytes, bytes]]
+
+__all__ = ["Headers", "attempt_status", "disjoint", "is_cancellation", "keep", "lower", "shape_of", "transport_error"]
 
 D = TypeVar("D")
 
+_name = itemgetter(0)
 _MAX_HEADERS = 512
 _MAX_SHAPES, _MAX_SHAPE = 256, 4096
 _STATUS = {int(s): s for s in STATUSES if s.isdigit()}
@@ -37,36 +42,54 @@ _BY_CLASS = {
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", "SystemExit"})
 
 
+# Names whose values nobody reads here: what is not kept is memory that the host has back at once (15 µs a call)
+_UNREAD = {
+    "accept", "accept-encoding", "accept-language", "accept-ranges", "alt-svc", "cf-ray", "connection",
+    "content-security-policy", "cookie", "cross-origin-opener-policy", "date", "etag", "expires", "host",
+    "keep-alive", "last-modified", "nel", "permissions-policy", "pragma", "referrer-policy", "report-to",
+    "reporting-endpoints", "set-cookie", "strict-transport-security", "traceparent", "tracestate",
+    "transfer-encoding", "user-agent", "vary", "x-content-type-options", "x-frame-options", "x-stainless-arch",
+    "x-stainless-async", "x-stainless-lang", "x-stainless-os", "x-stainless-package-version",
+    "x-stainless-read-timeout", "x-stainless-runtime", "x-stainless-runtime-version", "x-stainless-timeout",
+    "x-xss-protection",
+}  # fmt: skip
+
+
 class _Shape:
     """The names of one head, in their order: the heads of one peer nearly always have the same.
 
     Attributes:
-        number: how many names there are.
-        at: lower-case name to the place of its first value; bounded, whatever the peer sends.
+        places: which values are kept; bounded, whatever the peer sends.
+        at: lower-case name to the place of its first value among those.
+        content_type: its place in the head, -1 without.
         without: sets of names that were asked for, and whether none of them is here.
     """
 
-    __slots__ = ("at", "number", "without")
+    __slots__ = ("at", "content_type", "places", "without")
 
-    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
-        self.number = len(raw)
-        names = [key.decode("latin-1").lower() for key, _ in raw[:_MAX_HEADERS]]
-        self.at = {name: place for place, name in reversed(list(enumerate(names)))}
+    def __init__(self, names: list[bytes]) -> None:
+        first: dict[str, int] = {}
+        for place, name in enumerate(names[:_MAX_HEADERS]):
+            first.setdefault(name.decode("latin-1").lower(), place)
+        self.content_type = first.get("content-type", -1)
+        kept = [(name, place) for name, place in first.items() if name not in _UNREAD]
+        self.places = tuple(place for _, place in kept)
+        self.at = {name: index for index, (name, _) in enumerate(kept)}
         self.without: dict[frozenset[str], bool] = {}
 
 
 class Headers(Mapping[str, str]):
-    """Lower-case names with their first values, decoded when they are asked for."""
+    """Lower-case names with their first values, decoded when they are asked for; without those nobody reads."""
 
-    __slots__ = ("_at", "_raw", "_shape")
+    __slots__ = ("_at", "_shape", "_values")
 
-    def __init__(self, raw: list[tuple[bytes, bytes]], shape: _Shape) -> None:
-        self._raw = raw
+    def __init__(self, values: list[bytes], shape: _Shape) -> None:
+        self._values = values
         self._shape = shape
         self._at = shape.at
 
     def __getitem__(self, name: str) -> str:
-        return str(self._raw[self._at[name]][1], "latin-1")
+        return str(self._values[self._at[name]], "latin-1")
 
     @overload
     def get(self, name: str, /) -> str | None: ...
@@ -77,7 +100,7 @@ class Headers(Mapping[str, str]):
     def get(self, name: str, /, default: str | D | None = None) -> str | D | None:
         """As of a dictionary."""
         place = self._at.get(name)
-        return default if place is None else str(self._raw[place][1], "latin-1")
+        return default if place is None else str(self._values[place], "latin-1")
 
     def __contains__(self, name: object) -> bool:
         return name in self._at
@@ -88,37 +111,46 @@ class Headers(Mapping[str, str]):
     def __len__(self) -> int:
         return len(self._at)
 
-    def lacks(self, names: frozenset[str]) -> bool:
-        """Whether none of these names is here: worked out once per shape."""
-        found = self._shape.without.get(names)
-        if found is None:
-            found = self._shape.without[names] = names.isdisjoint(self._at)
-        return found
+
+def shape_of(raw: Raw) -> _Shape:
+    """The names of a head: worked out once for all heads that have the same."""
+    names = b"\n".join(map(_name, raw))
+    if len(names) > _MAX_SHAPE or names.count(b"\n") != len(raw) - 1:  # none, or a name with a line end in it
+        return _Shape([key for key, _ in raw])
+    return _shape(names)
 
 
-_shapes: dict[bytes, _Shape] = {}
+@lru_cache(_MAX_SHAPES)
+def _shape(names: bytes) -> _Shape:
+    return _Shape(names.split(b"\n"))
 
 
-def lower(raw: list[tuple[bytes, bytes]]) -> Headers:
+def lower(raw: Raw) -> Headers:
     """Lower-case names with their first values; bounded, whatever the peer sends.
 
     Args:
-        raw: ``response.headers.raw`` or ``request.headers.raw``; it is kept.
+        raw: ``response.headers.raw`` or ``request.headers.raw``.
     """
-    names = b"\n".join([key for key, _ in raw])
-    shape = _shapes.get(names)
-    if shape is None or shape.number != len(raw):  # a name with a line end in it is another shape
-        shape = _Shape(raw)
-        if len(_shapes) < _MAX_SHAPES and len(names) <= _MAX_SHAPE and names.count(b"\n") == len(raw) - 1:
-            _shapes[names] = shape
-    return Headers(raw, shape)
+    shape = shape_of(raw)
+    return Headers([raw[place][1] for place in shape.places], shape)
+
+
+def keep(names: frozenset[str]) -> None:
+    """From now on keep the values of these headers, whatever they are called: somebody has asked for them."""
+    if not names.isdisjoint(_UNREAD):
+        _UNREAD.difference_update(names)
+        _shape.cache_clear()
 
 
 def disjoint(names: frozenset[str], headers: Mapping[str, str]) -> bool:
     """Whether headers have none of these names."""
-    if type(headers) is Headers:
-        return headers.lacks(names)
-    return names.isdisjoint(headers)
+    if type(headers) is not Headers:
+        return names.isdisjoint(headers)
+    without = headers._shape.without  # the class's own: worked out once per shape
+    found = without.get(names)
+    if found is None:
+        found = without[names] = names.isdisjoint(headers._at)
+    return found
 
 
 def attempt_status(status: int) -> str:

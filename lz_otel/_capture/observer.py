@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._capture.encodings import Decoder, decoder_for
-from lz_otel._capture.headers import attempt_status, is_cancellation, lower, transport_error
+from lz_otel._capture.headers import Headers, attempt_status, is_cancellation, shape_of, transport_error
 from lz_otel._guard import guard
 from lz_otel.model import Ending
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lz_otel._capture.calls import Call
+    from lz_otel._capture.headers import Raw
     from lz_otel.model import Facts, Request
 
 __all__ = ["KEPT_BODY", "SPEND_LIMIT_CODES", "Observer"]
@@ -43,7 +44,7 @@ SPEND_LIMIT_CODES = frozenset(
     }
 )
 _JSON = b"application/json"
-_NO_RAW: list[tuple[bytes, bytes]] = []
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class Observer:
@@ -51,6 +52,7 @@ class Observer:
 
     Attributes:
         status: HTTP status, ``None`` before the head.
+        headers: response headers: lower-case names, first values.
         reader: reads the answer; ``None`` until somebody needs what it says.
         ended_at: end of the attempt for the purpose of durations (seconds, ``perf_counter``).
         over: it has ended; set by the first of the ways to end.
@@ -62,12 +64,10 @@ class Observer:
         "_ended",
         "_failure",
         "_feed",
-        "_headers",
         "_how",
         "_opened",
         "_pieces",
-        "_raw_headers",
-        "_straight",
+                "_straight",
         "attempt_status",
         "call",
         "candidates",
@@ -80,6 +80,7 @@ class Observer:
         "first_byte_at",
         "generation",
         "head_at",
+        "headers",
         "hub",
         "last_byte_at",
         "over",
@@ -107,8 +108,7 @@ class Observer:
         self.encoding_failed = False
         self.extensions: Any = None  # of the HTTP request: carries the call over a redirect
         self.feed: Callable[[bytes, float], None] = self._keep
-        self._raw_headers = _NO_RAW
-        self._headers: Mapping[str, str] | None = None
+        self.headers = _NO_HEADERS
         self._pieces: list[bytes] = []
         self._feed: Callable[[bytes, float], None] | None = None
         self._decoder: Decoder | None = None
@@ -118,13 +118,6 @@ class Observer:
         self._straight = False
         self._ended = [True]
         self.over = False
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Response headers: lower-case names, first values."""
-        if self._headers is None:
-            self._headers = lower(self._raw_headers)
-        return self._headers
 
     @property
     def facts(self) -> Facts:
@@ -140,17 +133,14 @@ class Observer:
 
     # --- while the host waits -----------------------------------------------------------------
 
-    def head(self, status: int, raw_headers: list[tuple[bytes, bytes]]) -> None:
+    def head(self, status: int, raw_headers: Raw) -> None:
         """The response head has arrived."""
         self.head_at = perf_counter()
         self.status = status
-        self._raw_headers = raw_headers
-        for key, value in raw_headers:
-            if len(key) == 12 and key.lower() == b"content-type":
-                if not value.startswith(_JSON):
-                    self._read_along()
-                break
-        else:
+        shape = shape_of(raw_headers)
+        self.headers = Headers([raw_headers[place][1] for place in shape.places], shape)
+        at = shape.content_type
+        if at < 0 or not raw_headers[at][1].startswith(_JSON):
             self._read_along()
 
     def _keep(self, data: bytes, now: float) -> None:
@@ -253,8 +243,8 @@ class Observer:
 
     def whole(self, content: bytes) -> None:
         """A body that its transport had already read and decoded."""
-        self._raw_headers = [(k, v) for k, v in self._raw_headers if k.lower() != b"content-encoding"]
-        self._headers = self._decoder = None
+        self.headers = {k: v for k, v in self.headers.items() if k != "content-encoding"}
+        self._decoder = None
         if self._opened:
             self.encoding_failed = False
             self._feed = self.reader.feed
@@ -262,20 +252,20 @@ class Observer:
 
     def end(self) -> None:
         """The end of the body was reached."""
-        self._finish("eof", None, self._heard_at() or perf_counter())
+        self._finish("eof", None)
 
     def fail(self, error: BaseException) -> None:
         """The transport or the body raised."""
-        self._finish("failed", error, perf_counter())
+        self._finish("failed", error)
 
     def close(self) -> None:
         """The host closed the response, read to the end or not."""
-        if self._ended:
+        if not self.over:
             context = sys.exc_info()[1]
             if context is not None and is_cancellation(context) and not self._complete():
-                self._finish("failed", context, perf_counter())
+                self._finish("failed", context)
             else:
-                self._finish("closed", None, self._heard_at() or self.head_at or perf_counter())
+                self._finish("closed", None)
 
     def drop(self) -> None:
         """The host let go of the body without closing it.
@@ -283,31 +273,30 @@ class Observer:
         This runs inside the garbage collector, perhaps in the middle of our own locked code:
         only note it, the hub reports it at its next turn.
         """
-        if self._ended:
+        if not self.over:
             self.hub.dropped.append(self)
 
     def finish_dropped(self) -> None:
         """Report a body that was dropped; called by the hub outside the collector."""
-        self._finish("closed", None, self._heard_at() or self.head_at or perf_counter())
+        self._finish("closed", None)
 
-    def _heard_at(self) -> float | None:
-        """When the last piece of the body came."""
-        if self._straight:
-            self.last_byte_at = self.reader.fed_at
-        return self.last_byte_at
-
-    def _finish(self, how: str, error: BaseException | None, at: float) -> None:
+    def _finish(self, how: str, error: BaseException | None) -> None:
         try:
             self._ended.pop()
         except IndexError:
             return
         self.over = True
-        self.ended_at = at
         self._how = how
         self.feed = _nothing  # no cycle through a bound method, nothing more to see
         if error is not None:  # the exception itself holds the host's frames: it is not kept
+            self.ended_at = perf_counter()
             name = "" if is_cancellation(error) else type(error).__name__
             self._failure = (name, transport_error(error))
+        else:  # when the last piece of the body came
+            if self._straight:
+                self.last_byte_at = self.reader.fed_at
+            at = self.last_byte_at
+            self.ended_at = at or (self.head_at if how == "closed" else None) or perf_counter()
         self.hub.attempt_ended(self)
 
     # --- later -----------------------------------------------------------------------------------

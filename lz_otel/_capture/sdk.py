@@ -19,8 +19,10 @@ from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation
 from lz_otel._capture.patch import as_function, hook_client
 from lz_otel._guard import guard
+from lz_otel._memory import ForkSafeLock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from lz_otel._capture.patch import Hooks
@@ -30,13 +32,21 @@ __all__ = ["SdkHooks"]
 PACKAGES = ("anthropic", "openai")
 
 
+def _nothing() -> None:
+    """A reference to nothing."""
+
+
 class SdkHooks:
     """The hooks on the SDKs' client classes, one module at a time."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.hooks = hooks
+        self.inside = False
+        self._lock = ForkSafeLock()
+        self._modules: list[ModuleType] = []
         self._installed: dict[tuple[str, str, str], tuple[Any, Any]] = {}
-        self.looked_at: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._looked_at: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.last: Callable[[], Any] = _nothing  # a weak reference to the client that was looked at last
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -45,7 +55,7 @@ class SdkHooks:
 
     def hook(self, module: ModuleType) -> None:
         """Hook the client classes of one ``_base_client`` module."""
-        for class_name, method, make in _POINTS:
+        for class_name, method, make in _POINTS + (_INNER_POINTS if self.inside else ()):
             cls = getattr(module, class_name, None)
             original = None if cls is None else cls.__dict__.get(method)
             key = (module.__name__, class_name, method)
@@ -54,10 +64,30 @@ class SdkHooks:
             hook = make(self, original)
             setattr(cls, method, hook)
             self._installed[key] = (original, hook)
+        if module not in self._modules:
+            self._modules.append(module)
+
+    def look_inside(self) -> None:
+        """Hook the inner methods too, from the first call on that is traced: others need not pay for it."""
+        with self._lock:
+            if not self.inside:
+                self.inside = True
+                for module in self._modules:
+                    self.hook(module)
+
+    def look_at(self, http: Any) -> None:
+        """See to it that a client's transports are observed, whatever they are (MockTransport, aiohttp)."""
+        if http not in self._looked_at:
+            self._looked_at.add(http)
+            hook_client(self.hooks, http)
+        self.last = weakref.ref(http)
 
     def remove(self) -> None:
         """Take off the hooks that are still on top."""
-        self.looked_at = weakref.WeakSet()
+        self._looked_at = weakref.WeakSet()
+        self.last = _nothing
+        self.inside = False
+        self._modules = []
         for (name, class_name, method), (original, hook) in list(self._installed.items()):
             cls = getattr(sys.modules.get(name), class_name, None)
             if cls is not None and cls.__dict__.get(method) is hook:
@@ -65,18 +95,7 @@ class SdkHooks:
                 del self._installed[(name, class_name, method)]
 
 
-class _Begun:
-    """What is to be undone when the request method is left."""
-
-    __slots__ = ("call", "span_token", "token")
-
-    def __init__(self, call: Call, token: Any, span_token: Any) -> None:
-        self.call = call
-        self.token = token
-        self.span_token = span_token
-
-
-def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> _Begun | None:
+def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> Call | None:
     """Open a call; ``None`` when switched off or already inside one. Never raises."""
     try:
         hub = owner.hooks.hub
@@ -86,40 +105,41 @@ def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> _Begun | Non
         if outer is not None and not outer.exited:
             return None  # a request inside a request: its attempts belong to the outer call
         http = getattr(client, "_client", None)
-        if http is not None and http not in owner.looked_at:
-            owner.looked_at.add(http)
-            hook_client(owner.hooks, http)  # a transport of its own (MockTransport, aiohttp) is seen too
+        if http is not None and http is not owner.last():
+            owner.look_at(http)
         call = Call(perf_counter(), sdk=True, operation=current_operation.get())
         call.generation = hub.generation
-        span_token = None
-        if hub.spans is not None:
-            options = args[1] if len(args) > 1 else kwargs.get("options")
-            span_token = hub.spans.sdk_begun(call, client, options)
-        begun = _Begun(call, None, span_token)
-        begun.token = current_call.set(call)  # last of all: what fails before it leaves nothing behind
-        return begun
+        spans = hub.spans
+        if spans is not None and spans.active():
+            call.prompt = True
+            if not owner.inside:
+                owner.look_inside()
+            call.span_token = spans.sdk_begun(call, client, args[1] if len(args) > 1 else kwargs.get("options"))
+        call.token = current_call.set(call)  # last of all: what fails before it leaves nothing behind
+        return call
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
         return None
 
 
-def _exit(owner: SdkHooks, begun: _Begun, error: BaseException | None) -> None:
+def _exit(owner: SdkHooks, call: Call, error: BaseException | None) -> None:
     """Close a call. Never raises."""
     try:
+        token, call.token = call.token, None  # it holds the call, and the call must not hold itself
         try:  # noqa: SIM105 - suppress() costs ten times as much, on every call
-            current_call.reset(begun.token)
+            current_call.reset(token)
         except ValueError:  # left in another context: the variable dies with that one
             pass
+        if call.span_token is not None:
+            context.detach(call.span_token)
         hub = owner.hooks.hub
-        if begun.span_token is not None:
-            context.detach(begun.span_token)
         if hub is not None:
-            hub.call_left(begun.call, error)
+            hub.call_left(call, error)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
         hub = owner.hooks.hub
         if hub is not None:
-            forget(hub, begun.call)
+            forget(hub, call)
 
 
 def _look_for_span(owner: SdkHooks) -> None:
@@ -160,15 +180,15 @@ def _sync_request(owner: SdkHooks, original: Any) -> Any:
 
     @functools.wraps(original)
     def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = _begin(owner, self, args, kwargs)
-        if begun is None:
+        opened = _begin(owner, self, args, kwargs)
+        if opened is None:
             return call(self, *args, **kwargs)
         try:
             result = call(self, *args, **kwargs)
         except BaseException as error:
-            _exit(owner, begun, error)
+            _exit(owner, opened, error)
             raise
-        _exit(owner, begun, None)
+        _exit(owner, opened, None)
         return result
 
     return request
@@ -179,24 +199,23 @@ def _async_request(owner: SdkHooks, original: Any) -> Any:
 
     @functools.wraps(original)
     async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        begun = _begin(owner, self, args, kwargs)
-        if begun is None:
+        opened = _begin(owner, self, args, kwargs)
+        if opened is None:
             return await call(self, *args, **kwargs)
         try:
             result = await call(self, *args, **kwargs)
         except BaseException as error:
-            _exit(owner, begun, error)
+            _exit(owner, opened, error)
             raise
-        _exit(owner, begun, None)
+        _exit(owner, opened, None)
         return result
 
     return request
 
 
-# The inner method is where the SDK's own span is current (``anthropic`` 2.x); it is absent in some versions.
-_POINTS = (
-    ("SyncAPIClient", "request", _sync_request),
-    ("AsyncAPIClient", "request", _async_request),
+_POINTS = (("SyncAPIClient", "request", _sync_request), ("AsyncAPIClient", "request", _async_request))
+# Where the SDK's own span is current (``anthropic`` 2.x); absent in some versions.
+_INNER_POINTS = (
     ("SyncAPIClient", "_request", _sync_inner),
     ("AsyncAPIClient", "_request", _async_inner),
 )

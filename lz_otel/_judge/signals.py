@@ -18,7 +18,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel._capture.headers import disjoint
+from lz_otel._capture.headers import disjoint, keep
 from lz_otel._extract.request import Fields
 from lz_otel._judge.fields import starts_with_tag
 from lz_otel._judge.gateways import CACHE_HEADERS, speaks
@@ -160,6 +160,7 @@ class Signals:
             self._response.setdefault(response_cache_header[0], []).append(("response_cache", "?"))
         self._request_names = frozenset(self._request)
         self._response_names = frozenset(self._response)
+        keep(self._request_names | self._response_names)  # the user may have given a row any name
         self._usage = {r.name.removeprefix("usage.layer_zero."): r.mechanism for r in rows if r.where == USAGE}
 
     def name(self, mechanism: str, key: str) -> str:

@@ -84,13 +84,11 @@ class Spans:
                 call.span = (current, False)
 
     def sdk_begun(self, call: Call, client: Any, options: Any) -> Any:
-        """An SDK's request method was entered: our span, if it is an LLM call and has none yet.
+        """An SDK's request method was entered, and we are `active`: our span, if it is an LLM call and has none yet.
 
         Returns:
             A token to detach when the method is left (HTTP spans then lie inside ours), or ``None``.
         """
-        if not self.active():
-            return None
         current = trace.get_current_span()
         if _genai(current):
             call.span = (current, False)

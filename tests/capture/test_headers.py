@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lz_otel._capture.headers import Headers, attempt_status, disjoint, lower
+from lz_otel._capture import headers
+from lz_otel._capture.headers import Headers, attempt_status, disjoint, keep, lower
 from lz_otel.catalogue import STATUSES
 
 if TYPE_CHECKING:
@@ -55,6 +56,18 @@ def test_a_head_without_bound_is_read_in_part() -> None:
     found = lower([(b"h%d" % n, b"v") for n in range(10_000)])
     assert (512, True, False) == (len(found), "h511" in found, "h512" in found)
     assert isinstance(found, Headers)
+
+
+def test_what_nobody_reads_is_not_kept_unless_somebody_asks() -> None:
+    """A value that no code of ours reads is the host's memory again at once; a user's own signal may have its name."""
+    raw = [(b"Date", b"today"), (b"Report-To", b"x"), (b"Request-Id", b"1")]
+    assert {"request-id": "1"} == dict(lower(raw))
+    keep(frozenset({"report-to", "another"}))
+    try:
+        assert {"report-to": "x", "request-id": "1"} == dict(lower(raw))
+    finally:
+        headers._UNREAD.add("report-to")
+        headers._shape.cache_clear()
 
 
 def test_statuses_are_of_the_closed_list() -> None:
