@@ -4,6 +4,7 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 LEGACY := .venv-legacy
+AUDIT := .venv-audit
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 # Most of the tests wait for processes and sockets, so two workers pay off on two cores.
@@ -76,14 +77,15 @@ soak: venv ## Ten minutes of mixed traffic and faults; every invariant is checke
 lock: venv ## Write requirements/ anew (ARGS=--upgrade for newer versions)
 	scripts/lock $(BIN)/uv $(ARGS)
 
-audit: venv ## Known vulnerabilities of what is locked (asks a public database)
-	$(BIN)/uv tool run pip-audit --require-hashes --disable-pip -r requirements/dev.txt
+audit: ## Known vulnerabilities of what is locked (asks a public database)
+	@scripts/venv $(AUDIT) requirements/audit.txt
+	$(AUDIT)/bin/python scripts/audit $(ARGS)
 
 build: venv ## Wheel and source archive into dist/
 	$(PY) -m hatchling build
 
 clean: ## Remove all that the targets above made
-	rm -rf $(VENV) $(LEGACY) .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(LEGACY) $(AUDIT) .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
 venv:
 	@scripts/venv $(VENV) requirements/dev.txt

@@ -277,6 +277,27 @@ print(*(value("gen_ai.client.inference.duration", lz_ending=e) for e in ("ok", "
     assert run(program, UPSTREAM=upstream, **NONE).split() == ["2", "1", "0.0"]
 
 
+def test_gevent(upstream: str) -> None:
+    """Greenlets of a patched process are as threads: each has its operation, and no call is lost or counted twice."""
+    pytest.importorskip("gevent", reason="gevent is not installed: install the dependency group test")
+    program = "from gevent import monkey; monkey.patch_all()\n" + HEAD + """
+import gevent
+lz_otel.instrument()
+one = client()
+def work(number):
+    with lz_otel.operation(f"route-{number % 3}"):
+        for turn in range(4):
+            if turn % 2:
+                with one.messages.stream(**BODY) as events: events.until_done()
+            else:
+                one.messages.create(**BODY)
+gevent.joinall([gevent.spawn(work, number) for number in range(30)], raise_error=True)
+print(*(value("gen_ai.client.inference.duration", lz_route=f"route-{n}", lz_ending="ok") for n in range(3)))
+print(value("lz.call.active"), value("lz.internal.errors"))
+"""
+    assert run(program, seconds=120, UPSTREAM=upstream, **NONE).split() == ["40", "40", "40", "0.0", "0.0"]
+
+
 @pytest.mark.parametrize("how", ["exit", "uninstrument"])
 def test_sigterm_in_the_middle_of_traffic(how: str, upstream: str, receiver: Receiver) -> None:
     """SIGTERM while the main thread is anywhere, our own code included: every finished call is in the last push."""
