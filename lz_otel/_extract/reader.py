@@ -14,7 +14,7 @@ import msgspec
 
 from lz_otel._extract import framing
 from lz_otel._extract.faults import Fault, fault
-from lz_otel._extract.framing import CLOSED, MAX_BODY, WORDS, AwsFrames, JsonLines, Sse
+from lz_otel._extract.framing import CLOSED, MAX_BODY, SAFE, WORDS, AwsFrames, JsonLines, Sse
 from lz_otel._extract.values import MAX_COUNT, lenient, loads, whole_members
 from lz_otel.catalogue import CHUNK_BUCKETS
 
@@ -64,10 +64,8 @@ class Reader:
     _gaps: list[int] = []  # noqa: RUF012 - replaced by the first content, never added to
     _last = _read_at = 0.0  # when the last piece of content came, and of another shape
     # An event of one piece of text, up to that text and from its end on: see `_learn`
-    _opening = b"\0"
-    _opening_to = 1
-    _closing = b""
-    _closing_at = 0
+    _opening = _closing = b""
+    _around = -1  # bytes of both; nothing is learned yet
     _said_text = ""
     _lessons = _MAX_LESSONS
     _alike = _taught_at = 0  # events read by it: in all, and when it was learned
@@ -90,11 +88,12 @@ class Reader:
 
     def feed(self, data: bytes, now: float) -> None:
         """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
+        said = data.removeprefix(self._opening).removesuffix(self._closing)
         # What was learned was learned of a parser: there is one
         if (
-            data[: self._opening_to] == self._opening
-            and data[self._closing_at :] == self._closing
-            and WORDS(data, self._opening_to, len(data) + self._closing_at)
+            said
+            and len(said) + self._around == len(data)
+            and (not said.strip(SAFE) or WORDS(data, len(self._opening), len(data) - len(self._closing)))
             and self._parser.idle  # type: ignore[union-attr]  # learned of a parser
         ):
             self._alike += 1
@@ -164,8 +163,8 @@ class Reader:
         if facts.text_sink is None and facts.mask_sink is None and at >= 0 and data.find(text, at + 1) < 0:
             end = at + len(text) - 1
             if WORDS(data, at + 1, end):
-                self._opening, self._opening_to = data[: at + 1], at + 1
-                self._closing, self._closing_at = data[end:], end - len(data)
+                self._opening, self._closing = data[: at + 1], data[end:]
+                self._around = len(self._opening) + len(self._closing)
 
     def _first(self, now: float) -> None:
         """The first content."""
