@@ -36,7 +36,7 @@ _REDIRECT_KEY = "lz_otel.call"
 # the allocator shrink its heap, and the host's next calls paid 11 page faults each (C)
 _BATCH = 128
 _MAX_WEIGHT = 262_144
-_MAX_KNOWN, _MAX_ADDRESS = 1024, 512
+_MAX_KNOWN, _MAX_PATH = 1024, 512
 _PATIENCE = 1.0  # seconds to wait for another thread's turn: longer than any takes (C)
 
 
@@ -103,8 +103,8 @@ class Pipeline:
         self._working = False
         self._open: set[Call] = set()
         self._active: set[tuple[str, ...]] = set()
-        # Addresses that have spoken an LLM API: host, path, query and what they may speak
-        self._places: dict[tuple[bytes, bytes], tuple[str, str, str, Any]] = {}
+        # Addresses that have spoken an LLM API: host, path and what they may speak
+        self._places: dict[tuple[bytes, bytes], tuple[str, str, Any]] = {}
         self._random = random.Random().random  # noqa: S311 - sampling, not secrecy
         store.before_snapshot.append(self.catch_up)
 
@@ -113,29 +113,32 @@ class Pipeline:
     def begin(self, http_request: Any, started_at: float | None = None) -> Observer | None:
         """A request is about to leave; an observer if it is an LLM call."""
         url = http_request.url
-        address = url.raw_host, url.raw_path
+        raw_path, _, query = url.raw_path.partition(b"?")  # a query may hold a key: it is not remembered
+        address = url.raw_host, raw_path
         place = self._places.get(address)
         known = place is not None
         if place is None:
-            path, _, query = address[1].decode("latin-1").partition("?")
+            path = raw_path.decode("latin-1")
             candidates = _extract.candidate("POST", path)
             if candidates is None:
                 return None
-            place = url.host, path, query, candidates
+            place = url.host, path, candidates
         now = perf_counter() if started_at is None else started_at
         try:
             body = http_request.content
         except Exception:  # noqa: BLE001 - a streamed body: each package has its own class for that
             body = None
-        request = Request("POST", place[0], place[1], place[2], lower(http_request.headers.raw), body)
+        host, path, candidates = place
+        headers = lower(http_request.headers.raw)
+        request = Request("POST", host, path, query.decode("latin-1") if query else "", headers, body)
         call = current_call.get()
         if call is None or call.exited or call.generation != self.generation or call.ended:
             call = self._call_of(http_request, now)
-        observer = Observer(self, call, request, place[3], now)
+        observer = Observer(self, call, request, candidates, now)
         prompt = call.prompt or self._is_prompt(call)
         if (prompt or not known) and not self.ready(observer):
             return None
-        if not known and len(self._places) < _MAX_KNOWN and len(address[1]) < _MAX_ADDRESS:
+        if not known and len(self._places) < _MAX_KNOWN and len(raw_path) < _MAX_PATH:
             self._places[address] = place
         try:
             call.open += 1

@@ -67,7 +67,7 @@ class Observer:
         "_how",
         "_opened",
         "_pieces",
-                "_straight",
+        "_straight",
         "attempt_status",
         "call",
         "candidates",

@@ -19,7 +19,7 @@ from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation
 from lz_otel._capture.patch import as_function, hook_client
 from lz_otel._guard import guard
-from lz_otel._memory import ForkSafeLock
+from lz_otel._memory import Locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 __all__ = ["SdkHooks"]
 
 PACKAGES = ("anthropic", "openai")
+_PATIENCE = 1.0  # seconds to wait for another thread that looks inside: longer than it takes (C)
 
 
 def _nothing() -> None:
     """A reference to nothing."""
 
 
-class SdkHooks:
+class SdkHooks(Locked):
     """The hooks on the SDKs' client classes, one module at a time."""
 
     def __init__(self, hooks: Hooks) -> None:
+        super().__init__()
         self.hooks = hooks
         self.inside = False
-        self._lock = ForkSafeLock()
         self._modules: list[ModuleType] = []
         self._installed: dict[tuple[str, str, str], tuple[Any, Any]] = {}
         self._looked_at: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -55,7 +56,28 @@ class SdkHooks:
 
     def hook(self, module: ModuleType) -> None:
         """Hook the client classes of one ``_base_client`` module."""
-        for class_name, method, make in _POINTS + (_INNER_POINTS if self.inside else ()):
+        if module not in self._modules:
+            self._modules.append(module)
+        self._install(module, _POINTS)
+        if self.inside:
+            self.look_inside(_PATIENCE)
+
+    def look_inside(self, patience: float = 0.0) -> None:
+        """Hook the inner methods too, from the first call on that is traced: others need not pay for it.
+
+        A signal's handler may call in the middle of it, so nobody waits here for ever.
+        """
+        if not self._lock.acquire(timeout=patience):
+            return
+        try:
+            self.inside = True
+            for module in tuple(self._modules):
+                self._install(module, _INNER_POINTS)
+        finally:
+            self._lock.release()
+
+    def _install(self, module: ModuleType, points: Any) -> None:
+        for class_name, method, make in points:
             cls = getattr(module, class_name, None)
             original = None if cls is None else cls.__dict__.get(method)
             key = (module.__name__, class_name, method)
@@ -64,16 +86,6 @@ class SdkHooks:
             hook = make(self, original)
             setattr(cls, method, hook)
             self._installed[key] = (original, hook)
-        if module not in self._modules:
-            self._modules.append(module)
-
-    def look_inside(self) -> None:
-        """Hook the inner methods too, from the first call on that is traced: others need not pay for it."""
-        with self._lock:
-            if not self.inside:
-                self.inside = True
-                for module in self._modules:
-                    self.hook(module)
 
     def look_at(self, http: Any) -> None:
         """See to it that a client's transports are observed, whatever they are (MockTransport, aiohttp)."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from typing import TYPE_CHECKING
 
 import pytest
 
-from lz_otel import catalogue
+import lz_otel.testing
+from lz_otel import _runtime, catalogue
 from lz_otel._judge import MECHANISMS, signals
 from lz_otel._judge.base import Mechanism
 from tests.judge.exchanges import call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_every_mechanism_is_registered() -> None:
@@ -80,3 +85,20 @@ def test_reasons_are_in_the_catalogue(name: str) -> None:
         told_by_operations = name == "symbolic"
         told_by_gateways = name == "response_cache"
         assert told_by_operations or told_by_gateways or f'"{reason}"' in source
+
+
+def test_a_mechanism_whose_waking_is_lost_wakes_again() -> None:
+    """Two threads may wake two mechanisms at once: the one that is overwritten is asleep, not lost for ever."""
+    with lz_otel.testing.capture():
+        runtime = _runtime.current()
+        assert runtime is not None
+        judges = runtime.pipeline.judges
+
+        def names() -> Iterator[str]:
+            judges._wake(("intent",))  # another thread, in the middle of this one's turn
+            yield "scheduling"
+
+        judges._wake(names())
+        assert ("intent" in judges._sleeping) is not ("intent" in judges.awake)
+        judges._wake(("intent",))
+        assert {"intent", "scheduling"} <= set(judges.awake)

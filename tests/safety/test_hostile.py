@@ -111,7 +111,8 @@ def test_endless(kind: str) -> None:
 @pytest.mark.parametrize(("size", "number"), [(90_000, 1), (1 << 20, 1), (2, 10_000), (2, 900)])
 def test_headers(size: int, number: int) -> None:
     """Large and many headers: whatever the client makes of them, it makes with us."""
-    lines = [b"x-h%d: %s" % (n, b"y" * size) for n in range(number)]
+    # Of a head above 100 KiB h11 makes an error or not, as TCP happened to cut it: only one is far above
+    lines = [b"a%d:%s" % (n, b"y" * size) for n in range(number)]
     both(lambda: [head("application/json", *lines), json.dumps(A_JSON).encode()])
 
 
