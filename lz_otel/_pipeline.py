@@ -34,8 +34,8 @@ __all__ = ["Pipeline"]
 _REDIRECT_KEY = "lz_otel.call"
 # What has ended is worked off so many at a time, or when it holds so many bytes: with 1 MiB, freeing a batch made
 # the allocator shrink its heap, and the host's next calls paid 11 page faults each (C)
-_BATCH = 128
-_MAX_WEIGHT = 262_144
+_BATCH = 256
+_MAX_WEIGHT = 524_288
 _MAX_KNOWN, _MAX_PATH = 1024, 512
 _PATIENCE = 1.0  # seconds to wait for another thread's turn: longer than any takes (C)
 
