@@ -270,8 +270,7 @@ class Pipeline:
             call.cancelled_at = perf_counter()
         if call.open <= 0:
             self._call_over(call)
-            if call.prompt or self.dropped or len(self._waiting) >= _BATCH or self._weight >= _MAX_WEIGHT:
-                self._take_turn(call.prompt)
+            self._take_turn(call.prompt)
 
     def _call_over(self, call: Call) -> None:
         if call.end_once():
@@ -342,14 +341,15 @@ class Pipeline:
             try:
                 if isinstance(item, Call):
                     self._count_call(item, rows)
-                    item.first = item.last = None  # no cycle: else the garbage collector would have to find them
                 elif self.ready(item):
                     self.conclusions.attempt(item, rows)
             except Exception as fault:  # noqa: BLE001 - one odd call must not lose the others
                 guard.fault("measure", fault)
                 if isinstance(item, Call):
-                    item.first = item.last = None
                     self._release(item)
+            finally:
+                if isinstance(item, Call):
+                    item.first = item.last = None  # no cycle: else the garbage collector would have to find them
         if rows:
             self.store.add(rows)
 

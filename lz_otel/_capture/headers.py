@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Raw = list[tuple[bytes, bytes]]
 
-__all__ = ["Headers", "attempt_status", "disjoint", "is_cancellation", "keep", "lower", "shape_of", "transport_error"]
+__all__ = ["Headers", "attempt_status", "disjoint", "is_cancellation", "keep", "lower", "transport_error"]
 
 D = TypeVar("D")
 
@@ -61,17 +61,15 @@ class _Shape:
     Attributes:
         places: which values are kept; bounded, whatever the peer sends.
         at: lower-case name to the place of its first value among those.
-        content_type: its place in the head, -1 without.
         without: sets of names that were asked for, and whether none of them is here.
     """
 
-    __slots__ = ("at", "content_type", "places", "without")
+    __slots__ = ("at", "places", "without")
 
     def __init__(self, names: list[bytes]) -> None:
         first: dict[str, int] = {}
         for place, name in enumerate(names[:_MAX_HEADERS]):
             first.setdefault(name.decode("latin-1").lower(), place)
-        self.content_type = first.get("content-type", -1)
         kept = [(name, place) for name, place in first.items() if name not in _UNREAD]
         self.places = tuple(place for _, place in kept)
         self.at = {name: index for index, (name, _) in enumerate(kept)}
@@ -112,16 +110,9 @@ class Headers(Mapping[str, str]):
         return len(self._at)
 
 
-def shape_of(raw: Raw) -> _Shape:
-    """The names of a head: worked out once for all heads that have the same."""
-    names = b"\n".join(map(_name, raw))
-    if len(names) > _MAX_SHAPE or names.count(b"\n") != len(raw) - 1:  # none, or a name with a line end in it
-        return _Shape([key for key, _ in raw])
-    return _shape(names)
-
-
 @lru_cache(_MAX_SHAPES)
 def _shape(names: bytes) -> _Shape:
+    """Worked out once for all heads that have the same names."""
     return _Shape(names.split(b"\n"))
 
 
@@ -131,7 +122,11 @@ def lower(raw: Raw) -> Headers:
     Args:
         raw: ``response.headers.raw`` or ``request.headers.raw``.
     """
-    shape = shape_of(raw)
+    names = b"\n".join(map(_name, raw))
+    if len(names) > _MAX_SHAPE or names.count(b"\n") != len(raw) - 1:  # none, or a name with a line end in it
+        shape = _Shape([key for key, _ in raw])
+    else:
+        shape = _shape(names)
     return Headers([raw[place][1] for place in shape.places], shape)
 
 

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._capture.encodings import Decoder, decoder_for
-from lz_otel._capture.headers import Headers, attempt_status, is_cancellation, shape_of, transport_error
+from lz_otel._capture.headers import attempt_status, is_cancellation, lower, transport_error
 from lz_otel._guard import guard
 from lz_otel.model import Ending
 
@@ -43,7 +43,7 @@ SPEND_LIMIT_CODES = frozenset(
         "billing_hard_limit_reached",
     }
 )
-_JSON = b"application/json"
+_JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -137,10 +137,8 @@ class Observer:
         """The response head has arrived."""
         self.head_at = perf_counter()
         self.status = status
-        shape = shape_of(raw_headers)
-        self.headers = Headers([raw_headers[place][1] for place in shape.places], shape)
-        at = shape.content_type
-        if at < 0 or not raw_headers[at][1].startswith(_JSON):
+        self.headers = lower(raw_headers)
+        if not self.headers.get("content-type", "").startswith(_JSON):
             self._read_along()
 
     def _keep(self, data: bytes, now: float) -> None:

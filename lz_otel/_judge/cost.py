@@ -118,7 +118,7 @@ class Prices:
         reported = facts.cost_reported
         if reported is not None and 0.0 <= reported <= MAX_REPORTED:
             return Cost(reported, None)
-        return self._by_table(facts, when, request) if facts.billed_besides else self._answer(facts, when, request)
+        return self._by_table(facts, when, request)
 
     def _by_table(self, facts: Facts, when: float, request: Request | None) -> Cost | None:
         if facts.billed_besides:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lz_otel.bundle import _replay, alerts, history, recording
 from lz_otel.bundle.config import Config, seconds
-from tests.peers import need
+from tests.peers import need, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,25 +64,6 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def _running(command: list[str], log: Path, url: str, ready: str) -> Iterator[str]:
-    """Run a server until the block is left; enters it when ``ready`` answers."""
-    with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}{ready}", timeout=2):
-                break
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, f"{command[0]} does not get ready"
-            time.sleep(0.1)
-        yield url
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-@contextlib.contextmanager
 def prometheus(folder: Path, config: str = "", *flags: str) -> Iterator[Prometheus]:
     """Start a Prometheus that takes remote write; its data die with it."""
     binary = need("prometheus")
@@ -93,7 +72,7 @@ def prometheus(folder: Path, config: str = "", *flags: str) -> Iterator[Promethe
     command = [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
                f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver",
                "--storage.tsdb.retention.time=40d", "--log.level=warn", *flags]  # fmt: skip
-    with _running(command, folder / "log", f"http://127.0.0.1:{port}", "/-/ready") as url:
+    with running(command, folder / "log", f"http://127.0.0.1:{port}", "/-/ready") as url:
         yield Prometheus(url)
 
 
@@ -134,5 +113,5 @@ def victoria_metrics(folder: Path, *flags: str) -> Iterator[Prometheus]:
     command = [need("victoria-metrics"), f"-storageDataPath={folder}/vm", f"-httpListenAddr=127.0.0.1:{port}",
                "-retentionPeriod=1y", "-loggerLevel=ERROR", "-search.disableCache=true",
                "-search.latencyOffset=0s", *flags]  # fmt: skip
-    with _running(command, folder / "vm-log", f"http://127.0.0.1:{port}", "/health") as url:
+    with running(command, folder / "vm-log", f"http://127.0.0.1:{port}", "/health") as url:
         yield VictoriaMetrics(url)

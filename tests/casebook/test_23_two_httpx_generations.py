@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ import pytest
 import lz_otel
 from tests.casebook.helpers import ASK, CHAT, MESSAGES_URL, claude, good, gpt, observed, settle
 from tests.casebook.processes import ROOT, run
+from tests.peers import serving
 from tests.wire_doubles import A_JSON, O_JSON, a_full, transport
 
 if TYPE_CHECKING:
@@ -123,10 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
 def api() -> Iterator[str]:
     """A loopback API of both vendors."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(server) as url:
+        yield url
 
 
 def head(missing: set[str], url: str) -> str:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.export.receiver import Receiver
+from tests.peers import serving
 from tests.safety.processes import ROOT, run
 from tests.wire_doubles import A_JSON, a_full
 
@@ -61,10 +61,8 @@ class _Server(ThreadingHTTPServer):
 @pytest.fixture
 def upstream() -> Iterator[str]:
     server = _Server(("127.0.0.1", 0), Upstream)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(server) as url:
+        yield url
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from tests.bundle.prom import free_port
-from tests.peers import need
+from tests.peers import need, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,22 +181,8 @@ def prometheus_config(folder: Path, services: list[Service], alertmanager: int, 
 @contextlib.contextmanager
 def server(name: str, folder: Path, port: int, *flags: str) -> Iterator[str]:
     """A real server, once it says that it is ready; its log is in the folder."""
-    log = folder / f"{name}.log"
-    with log.open("w") as file:
-        process = subprocess.Popen([need(name), *flags], cwd=folder, stdout=file, stderr=file)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/-/ready", timeout=2):
-                break
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, f"{name} does not get ready"
-            time.sleep(0.1)
+    with running([need(name), *flags], folder / f"{name}.log", f"http://127.0.0.1:{port}", "/-/ready") as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 @contextlib.contextmanager
