@@ -9,11 +9,17 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 # Most of the tests wait for processes and sockets, so two workers pay off on two cores.
 WORKERS ?= 2
+TIMES ?= 20
+# What can be broken in a host: processes, exporters, faults, hostile input, privacy.
+SAFETY := tests/safety tests/export tests/capture/test_garbage.py tests/capture/test_endings.py \
+          tests/casebook/test_11_early_break.py tests/casebook/test_12_async_cancel.py \
+          tests/casebook/test_17_fork_after_instrument.py tests/casebook/test_20_broken_body_never_breaks_the_app.py \
+          tests/casebook/test_22_collector_down.py tests/casebook/test_privacy.py
 export PYTHON
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-legacy peers check lint types fresh docs bundle alerts corpus fuzz truth bench soak \
-        lock audit build clean venv venv-legacy
+        safety lock audit build clean venv venv-legacy
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +79,10 @@ bench: venv ## What it costs: writes benchmarks/RESULTS.md (ARGS=--quick for a f
 
 soak: venv ## Ten minutes of mixed traffic and faults; every invariant is checked (ARGS="--seconds 60")
 	$(PY) -m benchmarks.soak $(ARGS)
+
+safety: venv ## Every safety test TIMES times in a row (20), up to the first failure
+	@for i in $$(seq $(TIMES)); do echo "== safety tests, $$i of $(TIMES)"; \
+	    $(PY) -m pytest -q -n $(WORKERS) --dist loadfile -p no:cacheprovider $(SAFETY) $(ARGS) || exit 1; done
 
 lock: venv ## Write requirements/ anew (ARGS=--upgrade for newer versions)
 	scripts/lock $(BIN)/uv $(ARGS)

@@ -1,6 +1,6 @@
 """`make bench`: runs every case and figure, prints the budgets, writes benchmarks/RESULTS.md.
 
-    python -m benchmarks [--quick] [--case NAME …] [--rounds N] [--instructions] [--growth N] [--no-figures] [--out FILE]
+    python -m benchmarks [--quick] [--case NAME …] [--rounds N] [--no-instructions] [--growth N] [--no-figures] [--out FILE]
 
 Exits with 1 when a budget was measured and not met (not with ``--quick``).
 """
@@ -72,8 +72,8 @@ def instructions(case: str, port: str, variant: str) -> float:
     return int(found[1]) / calls
 
 
-def figures(quick: bool, calls: int) -> dict[str, dict[str, float]]:
-    """All of `benchmarks.footprint`, each the median of several processes."""
+def figures(quick: bool) -> dict[str, dict[str, float]]:
+    """What `benchmarks.footprint` tells at once, each the median of several processes."""
 
     def median(times: int, *arguments: str) -> dict[str, float]:
         runs = [_json("benchmarks.footprint", *arguments) for _ in range(times)]
@@ -83,11 +83,9 @@ def figures(quick: bool, calls: int) -> dict[str, dict[str, float]]:
     compileall.compile_dir(HERE.parent / "lz_otel", quiet=2)
     times = 2 if quick else 5
     memory = median(times, "memory", "yes")["mb"] - median(times, "memory", "no")["mb"]
-    growth = median(1, "growth", str(calls))
     return {
         "import": median(times, "import"),
         "memory": {"mb": memory},
-        "growth": {"calls": calls, **growth},
         "scrape": median(1 if quick else 3, "scrape", "10000"),
     }
 
@@ -98,26 +96,36 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few rounds, to see whether it works")
     parser.add_argument("--case", action="append", choices=CASES, help="only this case (may be repeated)")
     parser.add_argument("--rounds", type=int, default=0, help="rounds of each case")
-    parser.add_argument("--instructions", action="store_true", help="count instructions too (valgrind, minutes)")
+    parser.add_argument("--no-instructions", action="store_true", help="no instructions per call (valgrind, minutes)")
     parser.add_argument("--growth", type=int, default=0, help="calls over which growth of memory is measured")
     parser.add_argument("--no-figures", action="store_true", help="no start-up, memory and scrape figures")
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md", help="where the page goes")
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 31)
     measured = Measured()
-    if options.instructions and not shutil.which("valgrind"):
-        sys.exit("--instructions needs valgrind, which is not installed")
+    cases = {name: ("bare", *CASES[name].variants) for name in options.case or CASES}
+    share = "0.25" if options.quick else "1"
     with server() as port:
-        for name in options.case or CASES:
-            variants = ("bare", *CASES[name].variants)
+        for name, variants in cases.items():
             print(f"{CASES[name].title}: {', '.join(variants)}", flush=True)
-            share = "0.25" if options.quick else "1"
-            measured.seconds[name] = _json("benchmarks.worker", name, port, str(rounds), share, *variants)
-            if options.instructions:
-                measured.instructions[name] = {v: instructions(name, port, v) for v in variants}
+            turns = max(3, round(rounds * CASES[name].rounds))
+            measured.seconds[name] = _json("benchmarks.worker", name, port, str(turns), share, *variants)
     if not options.no_figures:
         print("start-up, memory, scrapes", flush=True)
-        measured.figures = figures(options.quick, options.growth or (5_000 if options.quick else 1_000_000))
+        measured.figures = figures(options.quick)
+    # From here on other work on the machine does no harm: neither figure depends on time
+    if not options.no_figures:
+        calls = options.growth or (5_000 if options.quick else 1_000_000)
+        print(f"memory over {calls:,} calls", flush=True)
+        measured.figures["growth"] = {"calls": calls, **_json("benchmarks.footprint", "growth", str(calls))}
+    if not options.no_instructions and not options.quick:
+        if shutil.which("valgrind"):
+            with server() as port:
+                for name, variants in cases.items():
+                    print(f"instructions: {CASES[name].title}", flush=True)
+                    measured.instructions[name] = {v: instructions(name, port, v) for v in variants}
+        else:
+            print("no instructions per call: valgrind is not installed", flush=True)
     options.out.write_text(page(measured, BUDGETS, rounds, options.quick), encoding="utf-8")
     rows = verdicts(measured, BUDGETS)
     for promise, budget, shown, met in rows:

@@ -23,8 +23,8 @@ PACKAGES = ("anthropic", "openai", "httpx", "httpx2", "opentelemetry-sdk", "open
 
 _HOW = (
     "CPU time of the client's process, threads of lz-otel included; the server is a process of its own. Within one "
-    "process the variants take turns in random order, {rounds} rounds of blocks of calls. A ratio is that to the bare "
-    "client in the same round: the median of the rounds, and the quartiles in brackets."
+    "process the variants take turns in random order, {rounds} rounds of blocks of calls (fewer where said). "
+    "A ratio is that to the bare client in the same round: the median of the rounds, and the quartiles in brackets."
 )
 
 
@@ -113,7 +113,8 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, quick: bool
         "",
     ]
     for name, rounds_of in measured.seconds.items():
-        out += [f"### {CASES[name].title}", ""]
+        turns = len(rounds_of["bare"]) if "bare" in rounds_of else rounds
+        out += [f"### {CASES[name].title}" + ("" if turns == rounds else f" ({turns} rounds)"), ""]
         rows = []
         for variant, values in rounds_of.items():
             low, high = _quartiles(values)
@@ -129,6 +130,11 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, quick: bool
                 f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})" if variant in counted else "",
             ))  # fmt: skip
         out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions (ratio)"), rows)
+    if measured.instructions:
+        out += [
+            "Instructions are those of the client's process, counted by valgrind (callgrind), the garbage collector off.",
+            "",
+        ]
     out += ["## Start-up, memory, scrapes", ""]
     out += _table(
         ("figure", "", "value"),
