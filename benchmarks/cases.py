@@ -34,6 +34,7 @@ class Case(NamedTuple):
         make: base address to a function that makes so many calls.
         variants: what is compared, besides bare.
         rounds: share of the rounds, where one takes long.
+        observed: they are calls to an LLM API.
     """
 
     title: str
@@ -41,6 +42,7 @@ class Case(NamedTuple):
     make: Callable[[str], Callable[[int], None]]
     variants: tuple[str, ...]
     rounds: float = 1.0
+    observed: bool = True
 
 
 def _sdk(path: str, prompt: dict[str, Any]) -> Callable[[str], Callable[[int], None]]:
@@ -196,5 +198,5 @@ CASES: dict[str, Case] = {
     "httpx2_1k": Case("plain httpx2, 1 KB", 200, _plain("httpx2"), _MAIN),
     "httpx_1k": Case("plain httpx, 1 KB", 200, _plain("httpx"), _MAIN),
     "httpx2_async_1k": Case(f"plain httpx2, {_TOGETHER}, 1 KB", 256, _plain_async, _MAIN),
-    "httpx2_other": Case("plain httpx2, not an LLM API", 200, _other, _MAIN),
+    "httpx2_other": Case("plain httpx2, not an LLM API", 200, _other, _MAIN, observed=False),
 }  # fmt: skip

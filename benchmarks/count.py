@@ -27,12 +27,12 @@ def main(argv: list[str]) -> None:
     base = f"http://127.0.0.1:{port}"
     run = CASES[name].make(base)
     gc.disable()  # collections come when they come, and would be counted for one run and not for the other
-    with VARIANTS[variant](f"{base}/sink") as settle:
+    with VARIANTS[variant](f"{base}/sink") as watch:
         run(10)
-        settle()
+        watch.settle()
         counting(True)
         run(int(calls))
-        settle()
+        watch.settle()
         counting(False)
 
 

@@ -9,12 +9,16 @@ import gc
 import json
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MODULES = "import sys, lz_otel, lz_otel._runtime; print([m for m in sys.modules if m.partition('.')[0] != 'lz_otel'])"
 CALLS_FOR_MEMORY = 500
@@ -60,9 +64,10 @@ def transport(module: str) -> Any:
     return httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, content=body)))
 
 
-def figure_import() -> dict[str, float]:
-    """CPU milliseconds of `import lz_otel`, and of `instrument()`, beyond the dependencies' own import."""
-    load_dependencies()
+def figure_import(kind: str) -> dict[str, float]:
+    """CPU milliseconds of `import lz_otel`, and of `instrument()`: beyond the dependencies' own import, or all of it."""
+    if kind == "beyond":
+        load_dependencies()
     at = time.process_time()
     import lz_otel
 
@@ -101,7 +106,10 @@ def figure_growth(calls: str) -> dict[str, float]:
             before = resident()
         prompt = {**PROMPT, "messages": [{"role": "user", "content": f"What does fox {number} do?"}]}
         client.post("https://api.anthropic.com/v1/messages", json=prompt)
-    return {"mb": (resident() - before) / 1e6, "seen": _seen()}
+    after, seen = resident(), _seen()
+    if seen != total:
+        sys.exit(f"lz_otel saw {seen:.0f} of {total} calls, so their memory means nothing")
+    return {"calls": total, "mb": (after - before) / 1e6, "resident_mb": after / 1e6}
 
 
 def _seen() -> float:
@@ -116,31 +124,66 @@ def _seen() -> float:
     )
 
 
-def figure_scrape(series: str) -> dict[str, float]:
-    """Milliseconds of CPU, and bytes, of one scrape with at least so many series."""
+def _many_series(client: Any, count: Callable[[], int], least: int) -> int:
+    """Make calls until there are so many series; how many there are."""
     import lz_otel
     from benchmarks.cases import PROMPT
 
-    client, port = transport("httpx2"), free_port()
-    lz_otel.instrument(exporters="prometheus", prometheus_host="127.0.0.1", prometheus_port=port)
-    lz_otel.instrument_client(client)
-    address = f"http://127.0.0.1:{port}/metrics"
-    body, lines = b"", 0
+    series = 0
     for number in range(2000):
         with lz_otel.operation(f"route-{number % 90}"):
             client.post("https://api.anthropic.com/v1/messages", json={**PROMPT, "model": f"model-{number // 90}"})
         if number % 10 == 9:
-            body = urllib.request.urlopen(address).read()
-            lines = sum(1 for line in body.splitlines() if not line.startswith(b"#"))
-            if lines >= int(series):
+            series = count()
+            if series >= least:
                 break
-    spent, waited = [], []
+    return series
+
+
+def figure_scrape(least: str) -> dict[str, float]:
+    """Milliseconds of CPU and time, and bytes, of one scrape with at least so many series: the median of ten."""
+    import lz_otel
+
+    client, port = transport("httpx2"), free_port()
+    lz_otel.instrument(exporters="prometheus", prometheus_host="127.0.0.1", prometheus_port=port)
+    lz_otel.instrument_client(client)
+
+    def scrape() -> bytes:
+        body: bytes = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
+        return body
+
+    series = _many_series(client, lambda: sum(not x.startswith(b"#") for x in scrape().splitlines()), int(least))
+    spent, waited, size = [], [], 0
     for _ in range(10):
         cpu, wall = time.process_time(), time.perf_counter()
-        urllib.request.urlopen(address).read()
+        size = len(scrape())
         spent.append(time.process_time() - cpu)
         waited.append(time.perf_counter() - wall)
-    return {"series": lines, "bytes": len(body), "cpu_ms": min(spent) * 1e3, "wall_ms": min(waited) * 1e3}
+    median = statistics.median
+    return {"series": series, "bytes": size, "cpu_ms": median(spent) * 1e3, "wall_ms": median(waited) * 1e3}
+
+
+def figure_push(sink: str, least: str) -> dict[str, float]:
+    """Milliseconds of CPU of one push by OTLP with at least so many series, buckets counted as a scrape does."""
+    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = sink
+    import lz_otel
+    from lz_otel import _runtime
+
+    client = transport("httpx2")
+    lz_otel.instrument(exporters="otlp")
+    lz_otel.instrument_client(client)
+    runtime = _runtime.current()
+    assert runtime is not None
+    store = runtime.store
+
+    def count() -> int:
+        # A histogram has a series for each bound, for +Inf, for its sum and for its count
+        return sum(len(s.points) * (len(s.metric.buckets) + 3 if s.metric.buckets else 1) for s in store.snapshot())
+
+    series = _many_series(client, count, int(least))
+    at = time.process_time()
+    lz_otel.uninstrument(timeout=60.0)
+    return {"series": series, "cpu_ms": (time.process_time() - at) * 1e3}
 
 
 FIGURES = {
@@ -148,6 +191,7 @@ FIGURES = {
     "memory": figure_memory,
     "growth": figure_growth,
     "scrape": figure_scrape,
+    "push": figure_push,
 }
 
 

@@ -27,14 +27,18 @@ def main(argv: list[str]) -> None:
     run(max(2, calls // 4))  # imports, caches, connections
     for number in range(int(rounds) + 1):
         for variant in order.sample(variants, len(variants)):
-            with VARIANTS[variant](f"{base}/sink") as settle:
-                run(max(1, case.calls // 5))  # series, digests and caches are there, as in a running service
-                settle()
+            warm_up = max(1, case.calls // 5)
+            with VARIANTS[variant](f"{base}/sink") as watch:
+                run(warm_up)  # series, digests and caches are there, as in a running service
+                watch.settle()
                 gc.collect()
                 began = time.process_time()
                 run(calls)
-                settle()
+                watch.settle()
                 spent = (time.process_time() - began) / calls
+                seen, made = watch.seen(), warm_up + calls if case.observed else 0
+                if seen is not None and seen != made:
+                    sys.exit(f"{case.title}: {variant} saw {seen:.0f} of {made} calls, so its cost means nothing")
             if number:  # the first round warms up
                 seconds[variant].append(spent)
     print(json.dumps(seconds))

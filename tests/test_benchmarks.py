@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
 import pytest
 
+from benchmarks import worker
 from benchmarks.budgets import BUDGETS
-from benchmarks.cases import CASES
+from benchmarks.cases import CASES, Case
 from benchmarks.results import Measured, page, verdicts
 from benchmarks.server import answers, events, message
-from benchmarks.variants import LABELS, VARIANTS
+from benchmarks.variants import LABELS, VARIANTS, Watch
 from lz_otel import _extract
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Bare and watched calls of three rounds; the second round ran on a machine at half speed.
 ROUNDS = {"bare": [0.001, 0.002, 0.001], "prometheus": [0.0011, 0.0022, 0.0011], "otlp": [0.001, 0.002, 0.0015]}
@@ -49,11 +56,11 @@ def test_budgets_and_cases_fit() -> None:
 
 
 def test_the_page_says_when_it_is_not_for_judging() -> None:
-    """A quick run is marked, so that its figures are not quoted."""
+    """A run that is not whole is marked, so that its figures are not quoted."""
     measured = Measured({"sdk_1k": ROUNDS}, {"import": {"import_ms": 12.5}})
-    assert "quick run" in page(measured, BUDGETS, 3, quick=True)
-    text = page(measured, BUDGETS, 3, quick=False)
-    assert "quick run" not in text
+    assert "Not a full run" in page(measured, BUDGETS, 3, whole=False)
+    text = page(measured, BUDGETS, 3, whole=True)
+    assert "Not a full run" not in text
     assert "| lz-otel, Prometheus | 1100 [1100, 1650] | 1.100 [1.100, 1.100] | 100 |  |" in text
 
 
@@ -70,3 +77,24 @@ def test_the_calls_are_seen_as_llm_calls(path: str) -> None:
     """The paths of the benchmark are candidates; the one of other traffic is not."""
     assert _extract.candidate("POST", path)
     assert _extract.candidate("POST", "/1k/api/orders") is None
+
+
+@pytest.mark.parametrize(("seen", "observed", "fits"), [(12, True, True), (11, True, False), (0, False, True), (1, False, False)])
+def test_a_variant_that_sees_other_calls_than_were_made_is_no_result(
+    seen: int, observed: bool, fits: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What sees nothing costs nothing: such a run must not end with figures."""
+
+    @contextlib.contextmanager
+    def variant(_sink: str) -> Iterator[Watch]:
+        yield Watch(seen=lambda: seen)
+
+    monkeypatch.setitem(CASES, "fake", Case("fake", 10, lambda _: lambda _: None, (), observed=observed))
+    monkeypatch.setitem(VARIANTS, "fake", variant)
+    argv = ["fake", "1", "2", "1", "bare", "fake"]
+    if fits:
+        worker.main(argv)
+        assert '"fake"' in capsys.readouterr().out
+    else:
+        with pytest.raises(SystemExit, match="so its cost means nothing"):
+            worker.main(argv)
