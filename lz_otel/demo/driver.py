@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import lz_otel
+from lz_otel.demo._loopback import without_proxy
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ class Driver:
         self.stopped = False
         self._done: dict[int, asyncio.Event] = {}
         # The demo's answers are of a simulator: no key is sent anywhere.
-        self.anthropic = anthropic.AsyncAnthropic(api_key="demo", base_url=url)
-        self.openai = openai.AsyncOpenAI(api_key="demo", base_url=f"{url}/v1")
+        with without_proxy():
+            self.anthropic = anthropic.AsyncAnthropic(api_key="demo", base_url=url)
+            self.openai = openai.AsyncOpenAI(api_key="demo", base_url=f"{url}/v1")
         # Loaded now: the SDKs load these when first used, and calls in progress would wait for it
         _ = (self.anthropic.messages, self.openai.chat.completions, self.openai.responses, self.openai.embeddings)
         for name in ("httpx", "httpx2", "anthropic", "openai"):
