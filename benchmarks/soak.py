@@ -9,34 +9,26 @@ looks at lz_otel. Exits with 1 when an invariant does not hold.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gc
+import math
 import os
-import random
-import statistics
 import sys
+import tempfile
 import threading
-import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from benchmarks.soak_traffic import FAMILIES, FAULTS, Ledger, run_for, still_running
 
-FAULTS = {
-    "rate_limited": 0.01,
-    "overloaded": 0.02,
-    "server_error": 0.01,
-    "bad_gateway": 0.005,
-    "bad_request": 0.01,
-    "stream_error": 0.02,
-    "no_stop": 0.02,
-    "drop": 0.01,
-    "disconnect": 0.01,
-    "retry_after_ms": 1.0,
-}
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping, Sequence
+
+    from benchmarks.soak_truth import Row
+
 MEMORY_MB, FILES, THREADS = 5.0, 4, 2  # how much each may differ between the middle and the end
+LEAST = 5.0  # seconds: in less there is no middle and no end whose memory could be compared
+WARM_UP = 5.0  # seconds before the measured time: imports, connections, first series, full caches
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class Sample(NamedTuple):
@@ -53,260 +45,160 @@ def sample() -> Sample:
     return Sample(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, sum(1 for _ in Path("/proc/self/fd").iterdir()), threading.active_count())
 
 
-class Ledger:
-    """What the callers know: calls made, calls that went well, tokens of those; by kind of caller."""
+class Watch:
+    """Looks at the process all the time, and asks for /metrics as Prometheus would.
 
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str]] = Counter()
-        self._lock = threading.Lock()
+    Args:
+        address: of /metrics; ``None``: not asked for.
+        every: seconds between two looks.
+    """
 
-    def add(self, route: str, ended: str, usage: Any = None) -> None:
-        """One call is over. A stream that broke off has told its input, and not its output."""
-        with self._lock:
-            self.counts[route, "calls"] += 1
-            self.counts[route, ended] += 1
-            if usage is not None:
-                read = usage.cache_read_input_tokens or 0
-                written = usage.cache_creation_input_tokens or 0
-                self.counts[route, "input"] += usage.input_tokens + read + written
-                self.counts[route, "output"] += usage.output_tokens if ended == "ok" else 0
-                self.counts[route, "cache_read"] += read
+    def __init__(self, address: str | None, every: float) -> None:
+        self.samples: list[Sample] = []
+        self._address, self._every = address, every
+        self._over = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True, name="watch")
 
+    def __enter__(self) -> Watch:
+        self.thread.start()
+        return self
 
-def prompt(draw: random.Random) -> dict[str, Any]:
-    """A request like those of services: a fixed system prompt, a question, now and then a new model."""
-    return {
-        "model": draw.choice(("claude-haiku-4-5", "claude-sonnet-4-6", "claude-opus-5")),
-        "max_tokens": draw.choice((20, 100, 300)),
-        "system": [{"type": "text", "text": f"System {draw.randrange(5)}. " * 900, "cache_control": {"type": "ephemeral"}}],
-        "messages": [{"role": "user", "content": f"Question {draw.randrange(10_000)}: what does the fox do?"}],
-    }
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
 
+    def _run(self) -> None:
+        import urllib.request
 
-class Reading:
-    """What a caller has learnt from a stream so far."""
-
-    def __init__(self) -> None:
-        self.usage: Any = None
-        self.ended = "other"
-
-    def see(self, event: Any) -> None:
-        """Counts are cumulative, and a later event may leave out what an earlier one said."""
-        if event.type == "message_start":
-            self.usage = event.message.usage
-        elif event.type == "message_delta" and self.usage is not None:
-            self.usage.output_tokens = event.usage.output_tokens
-        elif event.type == "message_stop":
-            self.ended = "ok"
+        while not self._over.is_set():
+            if self._address:
+                with urllib.request.urlopen(self._address, timeout=30) as answer:
+                    body = answer.read()  # not parsed: that would take more memory than all the rest
+                if b"lz_build_info{" not in body or not body.endswith(b"\n"):
+                    raise RuntimeError(f"a scrape of {len(body)} bytes that is not whole")
+            self.samples.append(sample())
+            self._over.wait(self._every)
 
 
-def sync_caller(url: str, ledger: Ledger, until: float, seed: int) -> None:
-    """One thread with the official SDK and plain httpx2, taking turns."""
-    import anthropic
-    import httpx2
+def flatness(samples: Sequence[Sample]) -> list[Row]:
+    """What the process holds in the last fifth of the run, against the fifth in its middle.
 
-    import lz_otel
-
-    draw = random.Random(seed)
-    client = anthropic.Anthropic(base_url=url, api_key="soak", max_retries=2)
-    plain = httpx2.Client(headers={"x-api-key": "soak", "anthropic-version": "2023-06-01"})
-    while time.monotonic() < until:
-        kind = draw.choice(("plain", "plain", "stream", "stream", "break", "httpx2"))
-        read = Reading()
-        try:
-            with lz_otel.operation(kind):
-                if kind == "plain":
-                    read.usage = client.messages.create(**prompt(draw)).usage
-                    read.ended = "ok"
-                elif kind == "stream":
-                    with client.messages.create(**prompt(draw), stream=True) as stream:
-                        for event in stream:
-                            read.see(event)
-                elif kind == "break":
-                    with client.messages.create(**prompt(draw), stream=True) as stream:
-                        next(iter(stream))
-                else:
-                    answer = plain.post(f"{url}/v1/messages", json=prompt(draw))
-                    if answer.status_code == 200:
-                        read.usage = anthropic.types.Message.model_validate_json(answer.content).usage
-                        read.ended = "ok"
-        except (anthropic.APIError, httpx2.HTTPError):
-            pass
-        ledger.add(kind, read.ended, read.usage)
-    client.close()
-    plain.close()
-
-
-async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks: int) -> None:
-    """Tasks on one loop with the official SDK; some are cancelled in the middle of a stream."""
-    import anthropic
-    import httpx2
-
-    import lz_otel
-
-    client = anthropic.AsyncAnthropic(base_url=url, api_key="soak", max_retries=2)
-
-    async def to_cancel(draw: random.Random, begun: asyncio.Event) -> None:
-        with lz_otel.operation("async cancel"):
-            stream = await client.messages.create(**prompt(draw), stream=True)
-            async with stream:
-                async for _ in stream:
-                    begun.set()
-                    await asyncio.sleep(60)
-
-    async def cancelled(draw: random.Random) -> None:
-        begun = asyncio.Event()
-        task = asyncio.create_task(to_cancel(draw, begun))
-        waiter = asyncio.create_task(begun.wait())
-        await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
-        waiter.cancel()
-        task.cancel()
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()
-        ledger.add("async cancel", "other")
-
-    async def caller(number: int) -> None:
-        draw = random.Random(seed * 1000 + number)
-        while time.monotonic() < until:
-            kind = draw.choice(("async plain", "async stream", "async stream", "async cancel"))
-            if kind == "async cancel":
-                await cancelled(draw)
-                continue
-            read = Reading()
-            try:
-                with lz_otel.operation(kind):
-                    if kind == "async plain":
-                        read.usage = (await client.messages.create(**prompt(draw))).usage
-                        read.ended = "ok"
-                    else:
-                        async with await client.messages.create(**prompt(draw), stream=True) as stream:
-                            async for event in stream:
-                                read.see(event)
-            except (anthropic.APIError, httpx2.HTTPError):
-                pass
-            ledger.add(kind, read.ended, read.usage)
-
-    await asyncio.gather(*(caller(n) for n in range(tasks)))
-    await client.close()
-
-
-def seen() -> tuple[Counter[tuple[str, str]], Counter[str]]:
-    """What lz_otel reports: by operation, in the ledger's words; and totals of the whole process."""
-    from prometheus_client import REGISTRY
-
-    tokens = {
-        "gen_ai_client_inference_usage_input_tokens_total": "input",
-        "gen_ai_client_inference_usage_output_tokens_total": "output",
-        "gen_ai_client_inference_usage_cache_read_input_tokens_total": "cache_read",
-    }
-    by_route: Counter[tuple[str, str]] = Counter()
-    totals: Counter[str] = Counter()
-    for family in REGISTRY.collect():
-        for row in family.samples:
-            route, value = row.labels.get("lz_route", ""), round(row.value)
-            if row.name == "gen_ai_client_inference_duration_seconds_count":
-                by_route[route, "calls"] += value
-                by_route[route, "ok" if row.labels["lz_ending"] == "ok" else "other"] += value
-            elif row.name in tokens:
-                by_route[route, tokens[row.name]] += value
-            elif row.name in ("lz_attempts_total", "lz_call_active", "lz_internal_errors_total", "lz_internal_overflow_total"):
-                totals[row.name] += value
-    return by_route, totals
-
-
-def watch(address: str | None, until: float, samples: list[Sample]) -> None:
-    """Look at the process every second, and ask for /metrics as Prometheus would."""
-    import urllib.request
-
-    while time.monotonic() < until:
-        if address:
-            with urllib.request.urlopen(address, timeout=30) as answer:
-                body = answer.read()  # not parsed: that would take more memory than all the rest
-            if b"lz_build_info{" not in body or not body.endswith(b"\n"):
-                raise RuntimeError(f"a scrape of {len(body)} bytes that is not whole")
-        samples.append(sample())
-        time.sleep(1.0)
-
-
-def flatness(samples: Sequence[Sample]) -> list[tuple[str, Any, Any, bool]]:
-    """What the process holds at the end, against the middle of the run."""
-    rows = []
-    middle, end = samples[len(samples) * 2 // 5 : len(samples) // 2 + 1], samples[-max(1, len(samples) // 10) :]
+    The least of each counts: a scrape takes some megabytes for a moment, and what leaks is never given back.
+    """
+    fifth = len(samples) // 5
+    if not fifth:
+        return [("samples of memory", "≥ 5", len(samples), False)]
+    rows: list[Row] = []
+    middle, end = samples[2 * fifth : 3 * fifth], samples[-fifth:]
     for name, allowed in (("memory", MEMORY_MB), ("files", FILES), ("threads", THREADS)):
-        grown = statistics.median(getattr(s, name) for s in end) - statistics.median(getattr(s, name) for s in middle)
+        grown = min(getattr(s, name) for s in end) - min(getattr(s, name) for s in middle)
         rows.append((f"{name}: grown since the middle", f"≤ {allowed:g}", round(grown, 2), grown <= allowed))
     return rows
 
 
-def compare(ledger: Ledger, attempts: int) -> list[tuple[str, Any, Any, bool]]:
-    """Every count: what, expected, found, whether it holds."""
-    by_route, totals = seen()
-    rows: list[tuple[str, Any, Any, bool]] = []
-
-    def equal(what: str, expected: Any, found: Any) -> None:
-        rows.append((what, expected, found, expected == found))
-
-    for route in sorted({route for route, _ in ledger.counts}):
-        exact = ["calls"] if route in ("break", "async cancel") else ["calls", "ok", "other", "input", "output", "cache_read"]
-        for key in exact:
-            equal(f"{route}: {key}", ledger.counts[route, key], by_route[route, key])
-    equal("attempts", attempts, totals["lz_attempts_total"])
-    equal("calls still active", 0, totals["lz_call_active"])
-    equal("faults inside lz_otel", 0, totals["lz_internal_errors_total"])
-    equal("series over the limit", 0, totals["lz_internal_overflow_total"])
-    return rows
+def without_proxies(environment: MutableMapping[str, str]) -> None:
+    """Leave out the proxies: they could not reach the loopback address of this process or of its children."""
+    for name in [name for name in environment if name.lower() in _PROXIES]:
+        del environment[name]
 
 
-def _thread(target: Callable[..., Any], *arguments: Any) -> threading.Thread:
-    thread = threading.Thread(target=target, args=arguments, daemon=True)
-    thread.start()
-    return thread
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (LEAST <= value < math.inf):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a number of seconds, {LEAST:g} or more")
+    return value
 
 
-def main() -> int:
-    """Run, compare, print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Minutes of traffic and faults.")
-    parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--threads", type=int, default=4, help="threads of the synchronous SDK")
-    parser.add_argument("--tasks", type=int, default=16, help="tasks of the asynchronous SDK")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--bare", action="store_true", help="without lz_otel: what of the memory is not ours")
-    options = parser.parse_args()
+def _whole(least: int) -> Any:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a whole number, {least} or more")
+        return value
+
+    return parse
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments, checked."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Minutes of traffic and faults.")
+    made.add_argument("--seconds", type=_seconds, default=600.0, help=f"measured time, {LEAST:g} or more, after a warm-up of {WARM_UP:g}")
+    made.add_argument("--threads", type=_whole(1), default=4, help="threads of the synchronous SDK")
+    made.add_argument("--tasks", type=_whole(1), default=16, help="tasks of the asynchronous SDK")
+    made.add_argument("--seed", type=_whole(0), default=0)
+    made.add_argument("--bare", action="store_true", help="without lz_otel: what of the memory is not ours")
+    return made
+
+
+def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[Sample]]:
+    """Make the calls, and compare."""
+    from prometheus_client import REGISTRY
 
     import lz_otel
+    from benchmarks import soak_truth as compared
+    from lz_otel import catalogue as c
     from lz_otel.simulator import load, running
 
-    scenario = load("healthy").changed(faults=FAULTS)
-    ledger, samples = Ledger(), []  # type: Ledger, list[Sample]
+    scenario = load("healthy").changed(faults=FAULTS, **FAMILIES)
+    callers = (options.threads, options.tasks)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="lz-soak-") as folder:
+        log = Path(folder, "truth")
+        with running(scenario, process=True, latency_scale=0.0, seed=options.seed, truth_path=log) as simulator:
+            address = None
+            if not options.bare:
+                # All mechanisms from the start: those that wake up by themselves say nothing of the calls before
+                status = lz_otel.instrument(
+                    exporters="prometheus", prometheus_host="127.0.0.1", prometheus_port=0, mechanisms=c.MECHANISMS
+                )
+                address = f"http://127.0.0.1:{status.prometheus_port}/metrics"
+            alive = run_for(WARM_UP, simulator.url, ledger, options.seed + 500, *callers)
+            warm = calls(ledger)
+            gc.collect()
+            with Watch(address, min(1.0, options.seconds / 50)) as watch:
+                alive += run_for(options.seconds, simulator.url, ledger, options.seed, *callers)
+            alive += still_running([watch.thread], 60.0)
+            gc.collect()
+            summary = simulator.summary()
+            seen = {} if options.bare else compared.found(REGISTRY.collect())
+            lz_otel.uninstrument()
+        if not options.bare:
+            with log.open("rb") as lines:
+                rows += compared.against_truth(lines, ledger, scenario.traffic, seen)
+            rows += [*compared.callers(ledger, seen), *compared.whole(summary, seen)]
+    measured = calls(ledger) - warm
+    rows.append(("calls in the measured time", "> 0", measured, measured > 0))
+    rows.append(("threads alive after their join", "none", ", ".join(t.name for t in alive) or "none", not alive))
+    return rows + flatness(watch.samples), watch.samples
+
+
+def calls(ledger: Ledger) -> int:
+    """Calls made so far."""
+    return sum(n for (_, key), n in ledger.counts.items() if key == "calls")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, compare, print."""
+    options = parser().parse_args(arguments)
+    without_proxies(os.environ)
     faults: list[str] = []
     threading.excepthook = lambda args: faults.append(f"{args.exc_type.__name__}: {args.exc_value}")
-    with running(scenario, process=True, latency_scale=0.0, seed=options.seed) as simulator:
-        address = None
-        if not options.bare:
-            status = lz_otel.instrument(exporters="prometheus", prometheus_host="127.0.0.1", prometheus_port=0)
-            address = f"http://127.0.0.1:{status.prometheus_port}/metrics"
-        until = time.monotonic() + options.seconds
-        url = simulator.url
-        threads = [_thread(sync_caller, url, ledger, until, options.seed + n) for n in range(options.threads)]
-        threads.append(_thread(watch, address, until, samples))
-        asyncio.run(async_callers(url, ledger, until, options.seed, options.tasks))
-        for thread in threads:
-            thread.join(60)
-        gc.collect()
-        rows = [] if options.bare else compare(ledger, simulator.summary()["begun"])
-        rows += flatness(samples)
-        lz_otel.uninstrument()
+    ledger = Ledger()
+    rows, samples = soak(options, ledger)
 
     width = max(len(what) for what, *_ in rows)
     for what, expected, found, holds in rows:
-        print(f"{what:{width}}  expected {expected!s:>12}  found {found!s:>12}  {'holds' if holds else 'DOES NOT HOLD'}")
+        print(f"{what:{width}}  expected {expected!s:>14}  found {found!s:>14}  {'holds' if holds else 'DOES NOT HOLD'}")
     for fault in faults:
         print(f"a caller died: {fault}")
     broken = sum(not holds for *_, holds in rows) + len(faults)
-    calls = sum(n for (_, key), n in ledger.counts.items() if key == "calls")
     print("memory, MB, over the run: " + " ".join(f"{s.memory:.0f}" for s in samples[:: max(1, len(samples) // 20)]))
-    print(f"{calls} calls in {options.seconds:.0f} s, {len(rows)} invariants, {broken} broken")
+    print(f"{calls(ledger)} calls in {WARM_UP:.0f} + {options.seconds:.0f} s, {len(rows)} invariants, {broken} broken")
     return 1 if broken else 0
 
 
