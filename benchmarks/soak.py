@@ -15,6 +15,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,33 +51,26 @@ class Watch:
 
     Args:
         address: of /metrics; ``None``: not asked for.
-        every: seconds between two looks.
+        seconds: for how long: while all callers are at work, and not while they end.
     """
 
-    def __init__(self, address: str | None, every: float) -> None:
+    def __init__(self, address: str | None, seconds: float) -> None:
         self.samples: list[Sample] = []
-        self._address, self._every = address, every
-        self._over = threading.Event()
+        self._address, self._every = address, min(1.0, seconds / 50)
+        self._until = time.monotonic() + seconds
         self.thread = threading.Thread(target=self._run, daemon=True, name="watch")
-
-    def __enter__(self) -> Watch:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
 
     def _run(self) -> None:
         import urllib.request
 
-        while not self._over.is_set():
+        while time.monotonic() < self._until:
             if self._address:
                 with urllib.request.urlopen(self._address, timeout=30) as answer:
                     body = answer.read()  # not parsed: that would take more memory than all the rest
                 if b"lz_build_info{" not in body or not body.endswith(b"\n"):
                     raise RuntimeError(f"a scrape of {len(body)} bytes that is not whole")
             self.samples.append(sample())
-            self._over.wait(self._every)
+            time.sleep(self._every)
 
 
 def flatness(samples: Sequence[Sample]) -> list[Row]:
@@ -160,8 +154,9 @@ def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[S
             alive = run_for(WARM_UP, simulator.url, ledger, options.seed + 500, *callers)
             warm = calls(ledger)
             gc.collect()
-            with Watch(address, min(1.0, options.seconds / 50)) as watch:
-                alive += run_for(options.seconds, simulator.url, ledger, options.seed, *callers)
+            watch = Watch(address, options.seconds)
+            watch.thread.start()
+            alive += run_for(options.seconds, simulator.url, ledger, options.seed, *callers)
             alive += still_running([watch.thread], 60.0)
             gc.collect()
             summary = simulator.summary()
