@@ -187,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows, samples = soak(options, ledger)
 
     width = max(len(what) for what, *_ in rows)
-    for what, expected, found, holds in rows:
+    for what, expected, found, holds in sorted(rows, key=lambda row: not row[3]):  # what is broken comes last
         print(f"{what:{width}}  expected {expected!s:>14}  found {found!s:>14}  {'holds' if holds else 'DOES NOT HOLD'}")
     for fault in faults:
         print(f"a caller died: {fault}")
