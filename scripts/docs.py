@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lz_otel import _config, catalogue
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md")
+PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md", "docs/licences.md")
+LOCK = ROOT / "requirements" / "dev.txt"
 SECTION = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 
 # What each mechanism is, in a line: (who states it, what it is). The rest is in docs/mechanisms.md.
@@ -29,6 +32,26 @@ ABOUT = {
     "scheduling": ("article 004", "the state of similar requests is shared by the server"),
     "prompt_cache": ("vendors", "the provider reads a known prefix from its cache"),
     "response_cache": ("gateways", "a gateway answers from its own cache"),
+}
+
+# Licences are listed for the lowest Python on Linux, wherever the list is written.
+PLATFORM = {
+    "implementation_name": "cpython",
+    "os_name": "posix",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+    "platform_system": "Linux",
+    "python_full_version": "3.11.0",
+    "python_version": "3.11",
+    "sys_platform": "linux",
+}
+# What metadata says besides SPDX expressions, where it can mean one licence only.
+SPDX = {
+    "3-Clause BSD License": "BSD-3-Clause",
+    "ISC License": "ISC",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
 
 
@@ -144,7 +167,98 @@ def mechanisms() -> str:
     )
 
 
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+def licence(package: metadata.PackageMetadata) -> str:
+    """The licence that a package's metadata states, as an SPDX expression where it is plain; empty for none."""
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    field = (package.get("License") or "").strip()
+    kinds = [c.split(" :: ") for c in package.get_all("Classifier") or () if c.startswith("License :: OSI Approved :: ")]
+    # The field may hold the whole text of a licence.
+    stated = package.get("License-Expression") or (field if field and "\n" not in field else ", ".join(k[-1] for k in kinds))
+    stated = SPDX.get(stated, stated)
+    try:
+        return canonicalize_license_expression(stated) if stated else ""
+    except InvalidLicenseExpression:
+        return stated
+
+
+def _locked(name: str, lock: dict[str, str]) -> metadata.Distribution:
+    """An installed package, which must be the one that the lock names."""
+    try:
+        found = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        has = "not installed"
+    else:
+        if found.version == lock.get(name):
+            return found
+        has = f"installed as {found.version}"
+    sys.exit(f"scripts/docs.py: licences are read from the locked packages, but {name} is {has}"
+             f" and requirements/{LOCK.name} says {lock.get(name, 'nothing of it')}: run  make docs")  # fmt: skip
+
+
+def closure(requirements: Iterable[str]) -> dict[str, tuple[str, str, list[str]]]:
+    """What these requirements bring along: by name version, licence, and which of the packages require it."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    project = _project()
+    lock = dict(re.findall(r"(?m)^([a-z0-9.-]+)==([^\s;]+)", LOCK.read_text(encoding="utf-8")))
+    extras: dict[str, set[str]] = {}
+    parents: dict[str, set[str]] = {}
+    found: dict[str, tuple[str, str]] = {}
+    waiting = [(Requirement(text), str(project["name"]), {""}) for text in requirements]
+    while waiting:
+        requirement, parent, of = waiting.pop()
+        marker = requirement.marker
+        if marker is not None and not any(marker.evaluate({**PLATFORM, "extra": extra}) for extra in of):
+            continue
+        name = canonicalize_name(requirement.name)
+        if name == project["name"]:  # an extra of ours, which is not installed for being looked at
+            inside = [text for extra in requirement.extras for text in project["optional-dependencies"][extra]]
+            waiting += [(Requirement(text), name, {""}) for text in inside]
+            continue
+        parents.setdefault(name, set()).add(parent)
+        wanted = {"", *requirement.extras}
+        if wanted <= extras.get(name, set()):
+            continue
+        extras.setdefault(name, set()).update(wanted)
+        package = _locked(name, lock)
+        found[name] = (package.version, licence(package.metadata))
+        if not found[name][1]:
+            sys.exit(f"scripts/docs.py: the metadata of {name} {package.version} states no licence")
+        waiting += [(Requirement(text), name, extras[name]) for text in package.requires or ()]
+    return {name: (*found[name], sorted(parents[name])) for name in sorted(found)}
+
+
+def runtime_licences() -> str:
+    """Every package that an installation without extras brings along."""
+    found = closure(_project()["dependencies"])
+    return _table(
+        ("package", "version", "licence", "required by"),
+        ((f"`{name}`", version, spdx, _code(by)) for name, (version, spdx, by) in found.items()),
+    )
+
+
+def extra_licences() -> str:
+    """What each extra adds to that."""
+    project = _project()
+    runtime = closure(project["dependencies"])
+    rows = []
+    for extra in project["optional-dependencies"]:
+        found = closure([f"{project['name']}[{extra}]"])
+        added = [f"`{name}` {version} ({spdx})" for name, (version, spdx, _) in found.items() if name not in runtime]
+        rows.append((f"`{extra}`", ", ".join(added)))
+    return _table(("extra", "adds"), rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "licences": runtime_licences,
+    "licences-extras": extra_licences,
     "metrics": metrics,
     "metrics-long": metrics_long,
     "labels": attributes,

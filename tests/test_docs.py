@@ -9,7 +9,10 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +95,8 @@ def test_examples_run(match: re.Match[str], api: str) -> None:
         "OTEL_EXPORTER_PROMETHEUS_PORT": "0",
     }
     done = subprocess.run([sys.executable, "-W", "error::DeprecationWarning", "-c", code + (match["check"] or "")],
-                          capture_output=True, text=True, env=env, timeout=60, check=False)  # fmt: skip
+                          capture_output=True, text=True, env=env, timeout=60, check=False,
+                          input="\n")  # fmt: skip
     assert (0, "") == (done.returncode, done.stderr)
 
 
@@ -118,6 +122,78 @@ def test_a_stale_table_is_seen() -> None:
     assert rendered.startswith("before\n<!-- generated: metrics -->\n| metric")
     assert rendered.endswith("|\n<!-- end -->\nafter\n")
     assert rendered == docs.render(rendered)
+
+
+def _licences() -> dict[str, tuple[str, str]]:
+    """Rows of the table of runtime dependencies, read from the page: version and licence by name."""
+    page = (ROOT / "docs" / "licences.md").read_text("utf-8")
+    section = page.partition("<!-- generated: licences -->")[2].partition("<!-- end -->")[0]
+    rows = re.findall(r"(?m)^\| `([a-z0-9-]+)` \| (\S+) \| ([^|]+) \|", section)
+    return {name: (version, licence) for name, version, licence in rows}
+
+
+def test_every_runtime_requirement_has_its_licence_listed() -> None:
+    """What pyproject.toml requires, and what that requires in turn, is listed with the locked version."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    listed, platform = _licences(), {**_script().PLATFORM, "extra": ""}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = {canonicalize_name(Requirement(text).name) for text in project["dependencies"]}
+    for name in listed:
+        required = map(Requirement, metadata.requires(name) or ())
+        wanted |= {canonicalize_name(r.name) for r in required if r.marker is None or r.marker.evaluate(platform)}
+    assert wanted == set(listed)
+    lock = (ROOT / "requirements" / "dev.txt").read_text("utf-8")
+    assert [] == [f"{name}=={version}" for name, (version, _) in listed.items() if f"\n{name}=={version} " not in f"\n{lock}"]
+
+
+def test_no_runtime_licence_is_unknown_or_copyleft() -> None:
+    """Each is a known SPDX expression of licences that ask a service for nothing but their notice."""
+    permissive = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "PSF-2.0"}
+    odd = {n: spdx for n, (_, spdx) in _licences().items() if not set(re.split(r" AND | OR ", spdx)) <= permissive}
+    assert {} == odd
+
+
+def test_every_extra_has_its_licences_listed() -> None:
+    """Each extra has a row; no licence in it is empty, GPL or AGPL."""
+    rows = dict(re.findall(r"(?m)^\| `([a-z-]+)` \| (.*) \|$", _script().extra_licences()))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert list(project["optional-dependencies"]) == list(rows)
+    for row in rows.values():
+        packages = re.split(r", (?=`)", row)
+        assert [] == [p for p in packages if not re.fullmatch(r"`[a-z0-9-]+` \S+ \([^()]*[A-Za-z][^()]*\)", p) or "GPL" in p]
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"License-Expression": "mit or apache-2.0", "License": "no"}, "MIT OR Apache-2.0"),
+        ({"License": "3-Clause BSD License"}, "BSD-3-Clause"),
+        ({"License": "A text\n of many lines", "Classifier": "License :: OSI Approved :: MIT License"}, "MIT"),
+        ({"Classifier": "License :: OSI Approved :: Apache Software License"}, "Apache Software License"),
+        ({"Classifier": "Topic :: System"}, ""),
+    ],
+)
+def test_licence_of_metadata(headers: dict[str, str], expected: str) -> None:
+    """The expression counts first, then the field, then the classifiers; SPDX where it is plain."""
+    package: Any = Message()
+    for name, value in headers.items():
+        package[name] = value
+    assert expected == _script().licence(package)
+
+
+def test_licences_are_those_of_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where another version is installed than the lock names, or none, that is said, and nothing is written."""
+    docs = _script()
+    lock = docs.LOCK.read_text("utf-8")
+    changed = tmp_path / "dev.txt"
+    changed.write_text(re.sub(r"(?m)^wrapt==\S+", "wrapt==0.1", lock), "utf-8")
+    monkeypatch.setattr(docs, "LOCK", changed)
+    with pytest.raises(SystemExit, match=r"wrapt is installed as \S+ and requirements/dev\.txt says 0\.1: run  make docs"):
+        docs.runtime_licences()
+    with pytest.raises(SystemExit, match=r"no-such-package is not installed and .* says nothing of it"):
+        docs.closure(["no-such-package"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
