@@ -7,6 +7,7 @@ Everything is validated once, at start-up; the documentation page is generated f
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from dataclasses import dataclass
@@ -22,10 +23,34 @@ __all__ = ["SETTINGS", "Setting", "Settings", "load"]
 
 EXPORTERS = ("prometheus", "otlp", "console", "none")
 TRACE_EXPORTERS = ("otlp", "console", "none")
+_LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+# The last label is no number: 256.1.1.1 is a mistaken address, not a name.
+_HOST_NAME = re.compile(rf"(?:{_LABEL}\.)*(?!\d+\.?$){_LABEL}\.?")
 
 
 def _text(value: str) -> str:
     return value
+
+
+def host_name(value: str) -> str:
+    """A host name or IP address in the form in which it is compared: lower case, IDNA.
+
+    Raises:
+        ValueError: it can be neither.
+    """
+    value = value.strip()
+    if not value.isascii():
+        value = value.encode("idna").decode()
+    value = value.lower()
+    if _HOST_NAME.fullmatch(value) and len(value) <= 253:
+        return value
+    ipaddress.ip_address(value)
+    return value
+
+
+def _host(value: str) -> str:
+    host_name(value)
+    return value.strip()
 
 
 def _flag(value: str) -> bool:
@@ -100,7 +125,7 @@ def _provider_map(value: str) -> dict[str, str]:
         host, sep, provider = pair.strip().partition("=")
         if not sep or not host.strip() or not re.fullmatch(r"[a-z0-9_.\-]{1,40}", provider.strip()):
             raise ValueError
-        out[host.strip().lower()] = provider.strip()
+        out[host_name(host)] = provider.strip()
     return out
 
 
@@ -144,7 +169,7 @@ SETTINGS: tuple[Setting, ...] = (
             "where spans go when the application has set no TracerProvider; unset: no spans", (tuple, list)),
     Setting("disabled", "OTEL_SDK_DISABLED", "false", _flag, "true or false", "true: instrument() does nothing",
             (bool,)),
-    Setting("prometheus_host", "OTEL_EXPORTER_PROMETHEUS_HOST", "localhost", _text, "a host name or address",
+    Setting("prometheus_host", "OTEL_EXPORTER_PROMETHEUS_HOST", "localhost", _host, "a host name or IP address, without port",
             "address on which /metrics is served"),
     Setting("prometheus_port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9464", _port, "a port from 0 to 65535 (0: any free)",
             "port on which /metrics is served", (int,)),
@@ -157,7 +182,9 @@ SETTINGS: tuple[Setting, ...] = (
             "which fast paths are watched; auto: each as soon as one of its markers is seen", (tuple, list)),
     Setting("conventions", "LZ_OTEL_GENAI_CONVENTIONS", "latest", _choice("latest", "1.36", "both"),
             "latest, 1.36 or both", "which OpenTelemetry GenAI conventions the standard metrics follow"),
-    Setting("providers", "LZ_OTEL_PROVIDERS", "", _provider_map, "pairs host=provider, separated by commas",
+    Setting("providers", "LZ_OTEL_PROVIDERS", "", _provider_map,
+            "pairs host=provider, separated by commas; the host without scheme, port and path, "
+            "the provider of at most 40 characters out of [a-z0-9_.-]",
             "provider names for hosts of your own (gateways, self-hosted servers)", (dict,)),
     Setting("response_cache_header", "LZ_OTEL_RESPONSE_CACHE_HEADER", "", _header, "'name: value', as x-my-cache: HIT",
             "response header of your own gateway that tells a hit of its response cache"),

@@ -50,13 +50,26 @@ def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, al
         load(environ={name: value})
     text = str(caught.value)
     assert name in text
+        ("LZ_OTEL_PROVIDERS", "gateway.test:8000=vllm", "without scheme, port and path"),
+        ("LZ_OTEL_PROVIDERS", "https://gateway.test=vllm", "without scheme, port and path"),
+        ("LZ_OTEL_PROVIDERS", "gateway.test/v1=vllm", "without scheme, port and path"),
+        ("LZ_OTEL_PROVIDERS", "a=Vllm", "at most 40 characters out of [a-z0-9_.-]"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "no such host!", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "256.1.1.1", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost:9464", "without port"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "[::1]", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "a..b", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "-a", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "x" * 64, "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "ü" * 64, "a host name or IP address"),
     assert repr(value) in text
     assert allowed in text
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"disabled": 1}, {"prometheus_port": True}, {"exporters": 5}, {"providers": ["a"]}, {"call_log": "perhaps"}],
+    [{"disabled": 1}, {"prometheus_port": True}, {"exporters": 5}, {"providers": ["a"]}, {"call_log": "perhaps"}, {"prometheus_host": ""},
+     {"prometheus_host": "no such host!"}, {"providers": {"gateway.test:8000": "vllm"}}],
 )
 def test_arguments_of_the_wrong_type_are_errors(arguments: dict[str, Any]) -> None:
     """A keyword argument is as strict as its variable."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import socket
 import threading
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MetricsServer"]
 
-SETTING = "OTEL_EXPORTER_PROMETHEUS_PORT"
+_PORT = "OTEL_EXPORTER_PROMETHEUS_PORT"
+_HOST = "OTEL_EXPORTER_PROMETHEUS_HOST"
 REQUEST_TIMEOUT = 10.0  # seconds a client may take to send its request or read its answer
 WAKE_UP = 5.0  # seconds; a stop wakes the thread by itself
 RETRY_EVERY = 5.0  # seconds between two tries for a port that another worker holds
@@ -87,6 +89,17 @@ class _Handler(BaseHTTPRequestHandler):
         """Scrapes are not logged."""
 
 
+def _hint(error: OSError) -> str:
+    """What to do about an address that cannot be listened on."""
+    if isinstance(error, socket.gaierror):
+        return f"Set {_HOST} to a name that resolves here, or to an address of this machine (0.0.0.0: all of them)"
+    if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+        return f"Set {_HOST} to an address of this machine (0.0.0.0: all of them)"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"Set {_PORT} to a port that this user may listen on (most systems: above 1023)"
+    return f"Set {_PORT} to a free port, or PROMETHEUS_MULTIPROC_DIR if other workers of this service hold it"
+
+
 class MetricsServer:
     """Listens from `start` to `stop`.
 
@@ -151,15 +164,15 @@ class MetricsServer:
         try:
             self._server = _Server((self._host, self._port), self._expose)
         except OSError as error:
-            if not self._quiet and not self._told:
+            # Only a port that is taken is normal among workers.
+            if not self._told and not (self._quiet and error.errno == errno.EADDRINUSE):
                 self._told = True
                 logger.warning(
-                    "Prometheus: cannot listen on %s:%s (%s); the service goes on without that port. "
-                    "Set %s to a free port, or PROMETHEUS_MULTIPROC_DIR if other workers of this service hold it",
+                    "Prometheus: cannot listen on %s:%s (%s); the service goes on without that port. %s",
                     self._host,
                     self._port,
                     error.strerror or type(error).__name__,
-                    SETTING,
+                    _hint(error),
                 )
             return False
         self._told = False

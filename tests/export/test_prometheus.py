@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import logging
 import socket
@@ -17,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest, make_
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
 from lz_otel import catalogue
+from lz_otel._export import _server
 from lz_otel._export.prometheus import PrometheusExporter, StoreCollector
 from lz_otel._measure.store import Store
 from tests.export.filling import filled, from_text
@@ -281,3 +283,39 @@ def test_scrapes_while_recording() -> None:
         assert total == samples.get(("lz_internal_overhead_seconds_bucket", frozenset({("le", "inf")})), 0)
     thread.join()
     assert 2000 == from_text(collector.text())["lz_internal_overhead_seconds_count", frozenset()]
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "HOST to a name that resolves here"),
+        (OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"), "HOST to an address of this machine"),
+        (OSError(errno.EACCES, "Permission denied"), "PORT to a port that this user may listen on"),
+        (OSError(errno.EADDRINUSE, "Address already in use"), "PORT to a free port, or PROMETHEUS_MULTIPROC_DIR"),
+    ],
+)
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_hint_fits_the_reason(
+    error: OSError, hint: str, quiet: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address that cannot be listened on is one warning whose hint mends it; workers are quiet about a taken port only."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(_server.socket, "getaddrinfo", refuse)
+    server = _server.MetricsServer("collector.example", 9464, lambda *_: (b"", ""), quiet=quiet)
+    for _ in range(2):
+        assert server._bind() is False
+    texts = [r.getMessage() for r in caplog.records]
+    assert int(not (quiet and error.errno == errno.EADDRINUSE)) == len(texts)
+    assert all(f"Set OTEL_EXPORTER_PROMETHEUS_{hint}" in text and str(error.strerror) in text for text in texts)
+
+
+def test_an_address_of_another_machine_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A good address that is not ours: the system's own words, and the host setting in the hint."""
+    exporter = PrometheusExporter(filled(), "192.0.2.1", 0, registry())
+    exporter.start()
+    exporter.stop()
+    [record] = caplog.records
+    assert "Set OTEL_EXPORTER_PROMETHEUS_HOST to an address of this machine" in record.getMessage()
