@@ -19,7 +19,7 @@ from lz_otel.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["SETTINGS", "Setting", "Settings", "load"]
+__all__ = ["SETTINGS", "Setting", "Settings", "host_name", "load", "named"]
 
 EXPORTERS = ("prometheus", "otlp", "console", "none")
 TRACE_EXPORTERS = ("otlp", "console", "none")

@@ -138,11 +138,13 @@ class _Runtime:
         settings = self.settings
         names = settings.exporters
         explicit = names is not None
-        host_provider = meter_provider or (None if explicit else _global_meter_provider())
+        host_provider = meter_provider or (None if explicit else making.global_meter_provider())
         if host_provider is None and not explicit:
             names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
         for name in names or ():
-            made = self._exporter(name, registry)
+        from lz_otel._export import making
+
+            made = making.make(name, self.store, settings, registry)
             if made is not None:
                 self.exporters.append(made)
                 self.exporter_names.append(name)
@@ -151,31 +153,6 @@ class _Runtime:
 
             self.exporters.append(ProviderExporter(self.store, host_provider, version=__version__))
             self.exporter_names.append("meter_provider")
-
-    def _exporter(self, name: str, registry: Any) -> Any:
-        settings = self.settings
-        if name == "prometheus":
-            if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-                from lz_otel._export.multiprocess import MultiprocessExporter
-
-                return MultiprocessExporter(self.store, settings.prometheus_host, settings.prometheus_port)
-            from lz_otel._export.prometheus import PrometheusExporter
-
-            return PrometheusExporter(self.store, settings.prometheus_host, settings.prometheus_port, registry)
-        if name == "otlp":
-            from lz_otel._export.otlp import OtlpExporter
-
-            protocol = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL") or os.environ.get(
-                "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
-            )
-            return OtlpExporter(
-                self.store, settings.export_interval, settings.export_timeout, __version__, protocol=protocol
-            )
-        if name == "console":
-            from lz_otel._export.otlp import ConsoleExporter
-
-            return ConsoleExporter(self.store, settings.export_interval, settings.export_timeout, __version__)
-        return None
 
     def _make_logs(self) -> None:
         settings = self.settings
@@ -272,15 +249,6 @@ def _package(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return ""
-
-
-def _global_meter_provider() -> Any:
-    """The MeterProvider that the application has set, or ``None``."""
-    from opentelemetry import metrics
-    from opentelemetry.sdk.metrics import MeterProvider
-
-    provider = metrics.get_meter_provider()
-    return provider if isinstance(provider, MeterProvider) else None
 
 
 def current() -> _Runtime | None:

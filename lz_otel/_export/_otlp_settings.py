@@ -1,0 +1,84 @@
+"""The standard variables of OTLP, looked at before the SDK's exporters read them.
+
+The exporters take any protocol for HTTP and any text for an endpoint, and fail at the first push.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from lz_otel._config import host_name
+from lz_otel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["check", "protocol"]
+
+PROTOCOLS = ("grpc", "http/protobuf")
+# Other names that gRPC's resolvers take as they are.
+_GRPC_NAMES = re.compile(r"(dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):.+")
+
+
+def _read(signal: str, what: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Name and text of the variable that holds: the one of the signal, else the common one."""
+    for name in (f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}", f"OTEL_EXPORTER_OTLP_{what}"):
+        if text := environ.get(name, "").strip():
+            return name, text
+    return "", ""
+
+
+def protocol(signal: str, environ: Mapping[str, str] | None = None) -> str:
+    """``grpc`` or ``http/protobuf`` (the default).
+
+    Args:
+        signal: ``metrics`` or ``traces``.
+        environ: environment to read, by default that of the process.
+
+    Raises:
+        ConfigurationError: the variable names another one.
+    """
+    name, text = _read(signal, "PROTOCOL", os.environ if environ is None else environ)
+    if not text:
+        return "http/protobuf"
+    if text.lower() not in PROTOCOLS:
+        raise ConfigurationError(name, text, " or ".join(PROTOCOLS))
+    return text.lower()
+
+
+def check(signal: str, environ: Mapping[str, str] | None = None) -> None:
+    """Whether protocol and endpoint of a signal can be used.
+
+    Args:
+        signal: ``metrics`` or ``traces``.
+        environ: environment to read, by default that of the process.
+
+    Raises:
+        ConfigurationError: one of them cannot.
+    """
+    environ = os.environ if environ is None else environ
+    grpc = protocol(signal, environ) == "grpc"
+    name, text = _read(signal, "ENDPOINT", environ)
+    if text and not (_is_url(text) or (grpc and (_is_url(f"http://{text}", True) or _GRPC_NAMES.fullmatch(text)))):
+        allowed = "a URL such as http://collector:4318"
+        if grpc:
+            allowed = "a URL such as http://collector:4317, or host:port"
+        raise ConfigurationError(name, _shown(text), allowed)
+
+
+def _is_url(text: str, with_port: bool = False) -> bool:
+    try:
+        parts = urlsplit(text)
+        host_name(parts.hostname or "")
+        port = parts.port  # beyond 65535 it cannot be read
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and port != 0 and not (with_port and port is None)
+
+
+def _shown(text: str) -> str:
+    """An endpoint without user, password and query, which may be secrets."""
+    return re.sub(r"^(.*//)?.*@", r"\1", re.split(r"[?#]", text)[0])
