@@ -111,6 +111,12 @@ class _Runtime:
         self.exporter_names: list[str] = []
         self._make_exporters(meter_provider, registry)
         self._make_logs()
+        self.trace_names = tuple(n for n in settings.trace_exporters or () if n != "none")
+        self.own_spans: Any = None
+        if self.trace_names:
+            from lz_otel._export import traces
+
+            traces.check_settings(self.trace_names)
         callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
         callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
         self.imports = WhenImported(callbacks)
@@ -175,15 +181,16 @@ class _Runtime:
         guard.on_fault = self.pipeline.count_fault
         collector.watch()
         for exporter in self.exporters:
-            exporter.start()
-        self._constants()
-        names = settings.trace_exporters or ("none",)
-        own_traces = names != ("none",)
-        if own_traces:
+        if self.trace_names:
             from lz_otel._export import traces
 
-            traces.set_up(names)
-        if settings.http_spans == "on" or (settings.http_spans == "auto" and own_traces):
+            self.own_spans = traces.set_up(self.trace_names)
+            exporter.start()
+        self._constants()
+        if self.own_spans is not None:
+            # The last handler is the first to run: spans and metrics are sent side by side, within one limit
+            atexit.register(self._send_spans)
+        if settings.http_spans == "on" or (settings.http_spans == "auto" and self.trace_names):
             from lz_otel._export import traces
 
             traces.http_spans()
@@ -200,18 +207,30 @@ class _Runtime:
         self.store.touch(catalogue.INTERNAL_ERRORS, [(w,) for w in where])
 
     def stop(self, timeout: float) -> None:
+    def _send_spans(self) -> None:
+        """Begin to send what waits, calls that have ended and were not read yet included."""
+        try:
+            self.pipeline.catch_up()
+            if self.own_spans is not None:
+                self.own_spans.begin()
+        except Exception as fault:  # noqa: BLE001 - the host is on its way out
+            guard.fault("export", fault)
+
         """Unhook first, then let the exporters say their last word."""
         self.imports.remove()
         self.sdks.remove()
         unhook_clients()
         self.hooks.remove()
-        self.pipeline.catch_up()
+        atexit.unregister(self._send_spans)
+        self._send_spans()
         for exporter in self.exporters:
             try:
                 exporter.stop(timeout)
             except Exception as fault:  # noqa: BLE001 - one exporter must not keep the others from stopping
                 guard.fault("export", fault)
         if self.audit is not None:
+        if self.own_spans is not None:
+            self.own_spans.finish(timeout)
             atexit.unregister(self.audit.close)
             self.audit.close(timeout)
         guard.on_fault = None
@@ -234,6 +253,8 @@ class _Runtime:
         if self.judges is not None:
             self.judges.after_fork_in_child()
         self._constants()
+        if self.own_spans is not None:
+            self.own_spans.after_fork_in_child()
         for exporter in self.exporters:
             exporter.after_fork_in_child()
 
@@ -310,9 +331,11 @@ def uninstrument(timeout: float = 3.0) -> None:
     """Undo `instrument`: remove what is ours (never another library's wrapper), stop the exporters.
 
     Args:
-        timeout: most seconds that a last export may take.
+        timeout: most seconds that a last export may take, of metrics and of spans side by side.
     """
     global _current
+    Sends the last metrics, and the last spans where lz_otel made the TracerProvider (which stays).
+
     with _lock:
         runtime, _current = _current, None
         if runtime is not None:

@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
 
 import lz_otel
+from lz_otel import _runtime
 from tests.wire_doubles import A_JSON, transport
 
 if TYPE_CHECKING:
@@ -204,3 +205,28 @@ def test_audit_log_that_cannot_be_written_is_an_error(tmp_path: Any) -> None:
     with pytest.raises(lz_otel.ConfigurationError, match="LZ_OTEL_AUDIT_LOG"):
         lz_otel.instrument(exporters="none", audit_log=str(tmp_path / "missing" / "audit.jsonl"))
     assert lz_otel.status().enabled is False
+
+
+def test_spans_of_ended_calls_are_made_before_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An end works off what waits, then sends spans beside metrics, and only then waits for them, with the same limit."""
+    done: list[Any] = []
+
+    class Spans:
+        def begin(self) -> None:
+            done.append("begin")
+
+        def finish(self, timeout: float) -> None:
+            done.append(("finish", timeout))
+
+    class Exporter:
+        def stop(self, timeout: float) -> None:
+            done.append(("stop", timeout))
+
+    lz_otel.instrument(exporters="none")
+    runtime = _runtime.current()
+    assert runtime is not None
+    monkeypatch.setattr(runtime.pipeline, "catch_up", lambda: done.append("catch up"))
+    runtime.own_spans = Spans()
+    runtime.exporters.append(Exporter())
+    lz_otel.uninstrument(2.5)
+    assert ["catch up", "begin", ("stop", 2.5), ("finish", 2.5)] == done

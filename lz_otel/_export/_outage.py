@@ -19,9 +19,12 @@ __all__ = ["Outage", "after_fork_in_child", "endpoint", "loud_thread", "quiet_th
 
 _NAMES = (
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._common",
     "opentelemetry.exporter.otlp.proto.grpc.exporter",
     "opentelemetry.exporter.otlp.proto.grpc.metric_exporter",
+    "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
+    "opentelemetry.sdk._shared_internal",
     "opentelemetry.exporter.otlp.common.http",
     "urllib3.connectionpool",
     "urllib3.util.retry",

@@ -1,49 +1,207 @@
-"""Spans out of the process: only on request, and never over a TracerProvider of the application."""
+"""Spans out of the process: only on request, and never over a TracerProvider of the application.
+
+The SDK's processor sends spans in batches, every few seconds, and its ``force_flush`` knows no limit
+of time. So a thread of ours asks for the last batch, and whoever ends waits for that thread for a few
+seconds at most. A provider that the application has set is flushed by nobody but its owner.
+"""
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import logging
-from typing import Any
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
 
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    ConsoleSpanExporter,
+    SpanExporter,
+    SpanExportResult,
+)
+
+from lz_otel._export import _outage
+from lz_otel._export._otlp_settings import check, protocol
+from lz_otel._guard import guard
 from lz_otel.errors import MissingDependencyError
 
-__all__ = ["http_spans", "set_up"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from opentelemetry.sdk.trace import ReadableSpan
+
+__all__ = ["OwnSpans", "check_settings", "http_spans", "set_up"]
 
 _LOG = logging.getLogger("lz_otel")
+FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last spans
+_own: OwnSpans | None = None  # of the provider that we made: it stays for the life of the process
 
 
-def set_up(names: tuple[str, ...]) -> Any:
+class _Watched(SpanExporter):
+    """An exporter of the SDK that remembers which thread failed last: a processor does not tell."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        self._exporter = exporter
+        self.failed_in: int | None = None
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.failed_in = threading.get_ident()
+        result = self._exporter.export(spans)
+        if result is SpanExportResult.SUCCESS:
+            self.failed_in = None
+        return result
+
+    def failed(self) -> bool:
+        """Whether it failed in the current thread; forgotten by asking."""
+        ident, self.failed_in = self.failed_in, None
+        return ident == threading.get_ident()
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()
+
+    def force_flush(self, timeout_millis: int = 30000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+
+class OwnSpans:
+    """The provider that lz_otel has made, and the thread that sends what waits in it.
+
+    Args:
+        exporters: where the spans go, in batches.
+    """
+
+    def __init__(self, exporters: Sequence[SpanExporter]) -> None:
+        self._watched = [_Watched(exporter) for exporter in exporters]
+        self.provider = TracerProvider(shutdown_on_exit=False)  # that would wait for 30 s; `finish` does not
+        for exporter in self._watched:
+            self.provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._begun_at: float | None = None
+        self._spawn()
+
+    def _spawn(self) -> None:
+        self._wake, self._done = threading.Event(), threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(self._wake, self._done), name="lz-otel-spans", daemon=True
+        )
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # no more threads for this process
+            guard.fault("export", error)
+            self._done.set()
+        self._end_with_multiprocessing()
+
+    def _end_with_multiprocessing(self) -> None:
+        """Children of multiprocessing leave by ``os._exit``: atexit never runs in them, finalizers do."""
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
+            util.Finalize(None, self.finish, exitpriority=1)
+
+    def _run(self, wake: threading.Event, done: threading.Event) -> None:
+        while True:
+            wake.wait()
+            wake.clear()
+            _outage.quiet_thread()
+            try:
+                _outage.take_reason()
+                self.provider.force_flush()
+                if [one for one in self._watched if one.failed()]:
+                    _lost(_outage.take_reason() or "no answer in time")
+            except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
+                guard.fault("export", error)
+            finally:
+                _outage.loud_thread()
+                done.set()
+
+    def begin(self) -> None:
+        """Send what waits, in the background."""
+        if not self._thread.is_alive():
+            self._spawn()
+        self._begun_at = time.monotonic()
+        self._done.clear()
+        self._wake.set()
+
+    def finish(self, timeout: float = FLUSH_LIMIT) -> None:
+        """Wait until what waited is sent, for at most ``timeout`` seconds since `begin` (which is made up for)."""
+        if self._begun_at is None:
+            self.begin()
+        begun_at, self._begun_at = self._begun_at or 0.0, None
+        if self._thread.is_alive() and not self._done.wait(max(0.0, begun_at + timeout - time.monotonic())):
+            _lost("no answer in time")  # the thread that hangs is left behind
+
+    def after_fork_in_child(self) -> None:
+        """The parent's thread is not here. What waited in the parent is sent by the parent (the SDK sees to that)."""
+        self._begun_at = None
+        self._spawn()
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:  # this may be one of its children, which begin by forgetting all finalizers
+            util.register_after_fork(self, OwnSpans._end_with_multiprocessing)
+
+
+def _lost(reason: str) -> None:
+    _LOG.warning("lz_otel: sending the last spans fails (%s); the service is not affected, they are lost", reason)
+
+
+def _taken() -> bool:
+    """Whether the application has set a TracerProvider of its own."""
+    return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
+
+
+def check_settings(names: tuple[str, ...]) -> None:
+    """Look at the settings of OTLP before anything is changed, if they are going to be used.
+
+    Raises:
+        ConfigurationError: one cannot be used.
+    """
+    if "otlp" in names and not _taken():
+        check("traces")
+
+
+def _otlp() -> Any:
+    """The SDK's exporter of spans for the protocol that is set.
+
+    Raises:
+        MissingDependencyError: its package is not installed.
+    """
+    name, extra = ("grpc", "otlp-grpc") if protocol("traces") == "grpc" else ("http", "otlp")
+    try:
+        found = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{name}.trace_exporter")
+    except ImportError as error:
+        package = f"opentelemetry-exporter-otlp-proto-{name}"
+        raise MissingDependencyError(package, extra, "OTEL_TRACES_EXPORTER=otlp") from error
+    return found.OTLPSpanExporter()
+
+
+def set_up(names: tuple[str, ...]) -> OwnSpans | None:
     """Set a global TracerProvider that exports to ``otlp`` and/or ``console``.
 
-    Does nothing when the application has set one: that one is used. A missing package is a warning.
-    """
-    from opentelemetry import trace
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+    Does nothing when the application has set one: that one is used. What cannot be made is a warning.
 
-    if not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider)):
+    Returns:
+        The provider of ours, this time's or an earlier one's; ``None`` where there is none.
+    """
+    global _own
+    if _own is not None and trace.get_tracer_provider() is _own.provider:
+        return _own
+    if _taken():
         return None
     exporters: list[Any] = []
     for name in names:
-        if name == "console":
-            exporters.append(ConsoleSpanExporter())
-        elif name == "otlp":
-            try:
-                from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-            except ImportError:
-                missing = MissingDependencyError(
-                    "opentelemetry-exporter-otlp-proto-http", "otlp", "OTEL_TRACES_EXPORTER=otlp"
-                )
-                _LOG.warning("lz_otel: %s; no spans are exported", missing)
-            else:
-                exporters.append(OTLPSpanExporter())
+        try:
+            exporters.append(ConsoleSpanExporter() if name == "console" else _otlp())
+        except MissingDependencyError as missing:
+            _LOG.warning("lz_otel: %s; no spans are exported", missing)
+        except Exception as error:  # noqa: BLE001 - a bad certificate path
+            _LOG.warning("lz_otel: the %s exporter of spans cannot be started (%s)", name, type(error).__name__)
     if not exporters:
         return None
-    provider = TracerProvider()
-    for exporter in exporters:
-        provider.add_span_processor(BatchSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
-    return provider
+    _own = OwnSpans(exporters)
+    trace.set_tracer_provider(_own.provider)
+    atexit.register(_own.finish)
+    return _own
 
 
 def http_spans() -> None:

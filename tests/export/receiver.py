@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,10 @@ class _Handler(BaseHTTPRequestHandler):
             receiver.released.wait(30)
             return
         if receiver.status == 200:
-            receiver.take(ExportMetricsServiceRequest.FromString(body))
+            if self.path == "/v1/traces":
+                receiver.traces.append(ExportTraceServiceRequest.FromString(body))
+            else:
+                receiver.take(ExportMetricsServiceRequest.FromString(body))
         self.send_response(receiver.status)
         if receiver.status == 503:
             self.send_header("Retry-After", "60")
@@ -51,7 +55,8 @@ class Receiver:
         status: what it answers; only what it answers 200 is kept.
         hang: whether it accepts and never answers.
         requests: how many came, refused ones included.
-        pushes: what it took.
+        pushes: what it took of metrics.
+        traces: what it took of spans.
     """
 
     def __init__(self) -> None:
@@ -59,6 +64,7 @@ class Receiver:
         self.hang = False
         self.requests = 0
         self.pushes: list[ExportMetricsServiceRequest] = []
+        self.traces: list[ExportTraceServiceRequest] = []
         self.released = threading.Event()
         self._changed = threading.Condition()
         self._server: _Server | None = None
@@ -110,6 +116,10 @@ class Receiver:
                     p.count if metric.HasField("histogram") else p.as_double + p.as_int for p in data.data_points
                 )
         return out
+
+    def spans(self) -> list[str]:
+        """Names of all spans."""
+        return [s.name for t in self.traces for r in t.resource_spans for scope in r.scope_spans for s in scope.spans]
 
     def resources(self) -> list[dict[str, str]]:
         """Attributes of all resources."""

@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
+import time
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pytest
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+from lz_otel._export import _otlp_settings, traces
+from lz_otel._guard import guard
+from tests.export.receiver import Receiver
+from tests.peers import serving
+from tests.wire_doubles import A_JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import httpx2, lz_otel
 from opentelemetry import trace
@@ -41,3 +63,251 @@ def test_no_request_no_spans() -> None:
     """Without the variable no provider is set and nothing is printed."""
     done = run()
     assert (done.stdout, done.stderr) == ("", "")
+
+
+class _Upstream(BaseHTTPRequestHandler):
+    """A Messages API."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps(A_JSON).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name given by http.server
+        """Nothing."""
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), _Upstream)) as url:
+        yield url
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    one = Receiver()
+    yield one
+    one.close()
+
+
+def environment(upstream: str, receiver: Receiver, **more: str) -> dict[str, str]:
+    """Spans and metrics by OTLP, metrics only at the end."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "UPSTREAM": upstream, "OTEL_TRACES_EXPORTER": "otlp",
+            "OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
+            "LZ_OTEL_HTTP_SPANS": "off", **more}  # fmt: skip
+
+
+UVICORN = """
+import contextlib, os
+import httpx2, lz_otel
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+lz_otel.instrument()
+client = httpx2.AsyncClient()
+async def ask(request):
+    body = {"model": "claude-opus-5", "max_tokens": 1, "messages": [{"role": "user", "content": "SECRET"}]}
+    headers = {"anthropic-version": "2023-06-01"}
+    await client.post(os.environ["UPSTREAM"] + "/v1/messages", json=body, headers=headers)
+    return PlainTextResponse("")
+@contextlib.asynccontextmanager
+async def lifespan(_):
+    yield
+    lz_otel.uninstrument()
+app = Starlette(routes=[Route("/", ask)], lifespan=lifespan)
+"""
+ASKS = """
+import os
+import httpx2, lz_otel
+lz_otel.instrument()
+def ask(n):
+    for _ in range(n):
+        httpx2.post(os.environ["UPSTREAM"] + "/v1/messages", headers={"anthropic-version": "2023-06-01"},
+                    json={"model": "claude-opus-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]})
+"""
+
+
+def test_the_last_spans_of_uvicorn_are_sent(upstream: str, receiver: Receiver, tmp_path: Path) -> None:
+    """uvicorn ends by its signal, without exit hooks: `uninstrument` as its lifespan ends sends spans as well as metrics."""
+    (tmp_path / "traced_app.py").write_text(UVICORN)
+    paths = f"{ROOT}{os.pathsep}{tmp_path}"
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen([sys.executable, "-m", "uvicorn", "traced_app:app", "--port", "0"],
+                                  env=environment(upstream, receiver, PYTHONPATH=paths), stdout=out, stderr=out)  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while not (port := re.search(rb"running on http://127.0.0.1:(\d+)", log.read_bytes())):
+            assert time.monotonic() < deadline, log.read_text()
+            assert server.poll() is None, log.read_text()
+            time.sleep(0.1)
+        for _ in range(3):
+            urllib.request.urlopen(f"http://127.0.0.1:{int(port[1])}/", timeout=30).close()
+        server.send_signal(signal.SIGTERM)
+        server.wait(30)
+    finally:
+        if server.poll() is None:
+            server.kill()
+            server.wait()
+    assert ["chat claude-opus-5"] * 3 == receiver.spans(), log.read_text()
+    assert [3] == list(receiver.last("gen_ai.client.inference.duration").values())
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["", "lz_otel.uninstrument()", "import sys; sys.exit(0)", "lz_otel.uninstrument(); lz_otel.instrument(); ask(0)"],
+)
+def test_the_last_spans_of_an_exit_are_sent(end: str, upstream: str, receiver: Receiver) -> None:
+    """Every ordinary end sends the spans of all calls, those that were not worked off yet included."""
+    done = subprocess.run([sys.executable, "-c", f"{ASKS}\nask(3)\n{end}"], env=environment(upstream, receiver),
+                          capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
+    assert "" == done.stderr
+    assert ["chat claude-opus-5"] * 3 == receiver.spans()
+
+
+@pytest.mark.parametrize("kind", ["fork", "multiprocessing"])
+def test_a_child_sends_its_own_spans(kind: str, upstream: str, receiver: Receiver) -> None:
+    """A forked child sends the spans of its own calls, also where it leaves by ``os._exit``; none is sent twice."""
+    program = {
+        "fork": "pid = os.fork()\nif not pid:\n    ask(2)\nelse:\n    os.waitpid(pid, 0)",
+        "multiprocessing": "import multiprocessing\n"
+        "child = multiprocessing.get_context('fork').Process(target=ask, args=(2,))\nchild.start(); child.join()",
+    }[kind]
+    done = subprocess.run([sys.executable, "-c", f"{ASKS}\nask(1)\n{program}"], env=environment(upstream, receiver),
+                          capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
+    assert "" == done.stderr
+    assert ["chat claude-opus-5"] * 3 == receiver.spans()
+
+
+@pytest.mark.parametrize("fault", ["down", "hang", "503"])
+def test_a_receiver_that_is_no_help_keeps_nobody(fault: str, upstream: str, receiver: Receiver) -> None:
+    """A receiver that is away, hangs or refuses delays an end by a bound, and costs a line for spans and one for metrics."""
+    if fault == "down":
+        receiver.down()
+    elif fault == "hang":
+        receiver.hang = True
+    else:
+        receiver.status = 503
+    done = subprocess.run([sys.executable, "-c", f"{ASKS}\nask(3)\nimport sys; sys.exit(5)"],
+                          env=environment(upstream, receiver), capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert 5 == done.returncode
+    lines = done.stderr.splitlines()
+    assert ([1, 1], 2) == ([sum(word in one for one in lines) for word in ("last spans", "OTLP exporter")], len(lines))
+
+
+class Kept(SpanExporter):
+    """Keeps the names of spans, once it is let."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.let = threading.Event()
+        self.let.set()
+        self.result: SpanExportResult | Exception = SpanExportResult.SUCCESS
+
+    def export(self, spans: Any) -> SpanExportResult:
+        assert self.let.wait(30)
+        if isinstance(self.result, Exception):
+            raise self.result
+        self.names += [span.name for span in spans]
+        return self.result
+
+    def shutdown(self) -> None:
+        pass
+
+
+def test_waiting_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    """An export that hangs is left behind after the time given, with one line, and sent when it goes on."""
+    kept = Kept()
+    kept.let.clear()
+    own = traces.OwnSpans([kept])
+    own.provider.get_tracer("t").start_span("one").end()
+    own.finish(0.05)
+    assert [] == kept.names
+    [record] = caplog.records
+    assert (logging.WARNING, "no answer in time") == (record.levelno, record.getMessage().split("(")[1].split(")")[0])
+    done = own._done
+    kept.let.set()
+    assert done.wait(30)
+    assert ["one"] == kept.names
+
+
+def test_a_finish_without_a_begin_flushes(caplog: pytest.LogCaptureFixture) -> None:
+    """Ends may come in any order and number: each sends what waits, and says nothing where all went well."""
+    kept = Kept()
+    own = traces.OwnSpans([kept])
+    tracer = own.provider.get_tracer("t")
+    for n, begin in enumerate([True, False, True]):
+        tracer.start_span(str(n)).end()
+        if begin:
+            own.begin()
+        own.finish(30)
+    assert ["0", "1", "2"] == kept.names
+    assert [] == caplog.records
+
+
+@pytest.mark.parametrize("result", [SpanExportResult.FAILURE, ZeroDivisionError("CANARY")])
+def test_a_failed_flush_is_one_line(result: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """An exporter that fails, or raises, reaches nobody: one line without its text."""
+    kept = Kept()
+    kept.result = result
+    own = traces.OwnSpans([kept])
+    own.provider.get_tracer("t").start_span("one").end()
+    own.finish(30)
+    assert 1 == caplog.text.count("sending the last spans fails")
+    assert "CANARY" not in caplog.text
+
+
+def test_no_thread_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system gives no thread (as at the end of newer interpreters), nobody waits, and it is counted."""
+    faults: list[str] = []
+    monkeypatch.setattr(guard, "on_fault", faults.append)
+    own = traces.OwnSpans([])
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    own._spawn()
+    own.finish(3600)
+    assert {"export"} == set(faults)
+
+
+HOST = """
+import httpx2, lz_otel
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+flushed = []
+class Host(TracerProvider):
+    def force_flush(self, timeout_millis=30000):
+        flushed.append(timeout_millis)
+        return True
+trace.set_tracer_provider(Host())
+lz_otel.instrument(exporters="none")
+lz_otel.uninstrument()
+print(flushed, [t.name for t in __import__("threading").enumerate() if t.name == "lz-otel-spans"])
+"""
+
+
+def test_the_applications_provider_is_left_alone() -> None:
+    """A TracerProvider of the application is neither flushed nor shut down by us, and its settings are not judged."""
+    env = {**os.environ, "PYTHONPATH": ".", "OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}
+    done = subprocess.run([sys.executable, "-c", HOST], env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert ("[] []\n", "") == (done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(("protocol", "package"), [("grpc", "grpc"), ("http/protobuf", "http")])
+def test_spans_follow_the_protocol(
+    protocol: str, package: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spans go by the protocol that is set; without its package there is one warning with the command for it."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocol)
+    assert protocol == _otlp_settings.protocol("traces")
+    monkeypatch.setattr(traces, "_taken", lambda: False)
+    monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{package}.trace_exporter", None)
+    assert traces.set_up(("otlp",)) is None
+    [record] = caplog.records
+    assert f"'lz-otel[{'otlp-grpc' if package == 'grpc' else 'otlp'}]'" in record.getMessage()
