@@ -123,7 +123,7 @@ def _provider_map(value: str) -> dict[str, str]:
     out: dict[str, str] = {}
     for pair in value.split(","):
         host, sep, provider = pair.strip().partition("=")
-        if not sep or not host.strip() or not re.fullmatch(r"[a-z0-9_.\-]{1,40}", provider.strip()):
+        if not sep or not re.fullmatch(r"[a-z0-9_.\-]{1,40}", provider.strip()):
             raise ValueError
         out[host_name(host)] = provider.strip()
     return out
@@ -274,6 +274,15 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         text = environ.get(setting.env, "").strip() or setting.default
         values[setting.field] = _parse(setting, setting.env, text) if text else _unset(setting)
     return Settings(**values)
+
+
+def named(error: ConfigurationError, arguments: Mapping[str, Any]) -> ConfigurationError:
+    """The same error, with the argument's name in it where an argument and not its variable was used."""
+    for setting in SETTINGS:
+        if setting.env in error.setting and arguments.get(setting.field) is not None:
+            name = error.setting.replace(setting.env, f"instrument({setting.field}=...) ({setting.env})", 1)
+            return ConfigurationError(name, error.value, error.allowed)
+    return error
 
 
 def _unset(setting: Setting) -> Any:

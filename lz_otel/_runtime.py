@@ -27,6 +27,7 @@ from lz_otel._measure.store import Store
 from lz_otel._pipeline import Pipeline
 from lz_otel._reports import Reports
 from lz_otel._version import __version__
+from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,13 +111,13 @@ class _Runtime:
         self.exporters: list[Any] = []
         self.exporter_names: list[str] = []
         self._make_exporters(meter_provider, registry)
-        self._make_logs()
         self.trace_names = tuple(n for n in settings.trace_exporters or () if n != "none")
         self.own_spans: Any = None
         if self.trace_names:
             from lz_otel._export import traces
 
             traces.check_settings(self.trace_names)
+        self._make_logs()
         callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
         callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
         self.imports = WhenImported(callbacks)
@@ -141,6 +142,8 @@ class _Runtime:
         return Spans(tracer_provider, __version__, lambda method, path: candidate(method, path) is not None)
 
     def _make_exporters(self, meter_provider: Any, registry: Any) -> None:
+        from lz_otel._export import making
+
         settings = self.settings
         names = settings.exporters
         explicit = names is not None
@@ -148,8 +151,6 @@ class _Runtime:
         if host_provider is None and not explicit:
             names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
         for name in names or ():
-        from lz_otel._export import making
-
             made = making.make(name, self.store, settings, registry)
             if made is not None:
                 self.exporters.append(made)
@@ -180,16 +181,16 @@ class _Runtime:
         settings = self.settings
         guard.on_fault = self.pipeline.count_fault
         collector.watch()
-        for exporter in self.exporters:
         if self.trace_names:
             from lz_otel._export import traces
 
             self.own_spans = traces.set_up(self.trace_names)
+        for exporter in self.exporters:
             exporter.start()
-        self._constants()
         if self.own_spans is not None:
             # The last handler is the first to run: spans and metrics are sent side by side, within one limit
             atexit.register(self._send_spans)
+        self._constants()
         if settings.http_spans == "on" or (settings.http_spans == "auto" and self.trace_names):
             from lz_otel._export import traces
 
@@ -206,7 +207,6 @@ class _Runtime:
         where = catalogue.INTERNAL_ERRORS.attributes[0].values
         self.store.touch(catalogue.INTERNAL_ERRORS, [(w,) for w in where])
 
-    def stop(self, timeout: float) -> None:
     def _send_spans(self) -> None:
         """Begin to send what waits, calls that have ended and were not read yet included."""
         try:
@@ -216,6 +216,7 @@ class _Runtime:
         except Exception as fault:  # noqa: BLE001 - the host is on its way out
             guard.fault("export", fault)
 
+    def stop(self, timeout: float) -> None:
         """Unhook first, then let the exporters say their last word."""
         self.imports.remove()
         self.sdks.remove()
@@ -228,9 +229,9 @@ class _Runtime:
                 exporter.stop(timeout)
             except Exception as fault:  # noqa: BLE001 - one exporter must not keep the others from stopping
                 guard.fault("export", fault)
-        if self.audit is not None:
         if self.own_spans is not None:
             self.own_spans.finish(timeout)
+        if self.audit is not None:
             atexit.unregister(self.audit.close)
             self.audit.close(timeout)
         guard.on_fault = None
@@ -252,9 +253,9 @@ class _Runtime:
         self.pipeline.after_fork_in_child()
         if self.judges is not None:
             self.judges.after_fork_in_child()
-        self._constants()
         if self.own_spans is not None:
             self.own_spans.after_fork_in_child()
+        self._constants()
         for exporter in self.exporters:
             exporter.after_fork_in_child()
 
@@ -305,7 +306,10 @@ def instrument(
         if loaded.disabled:
             _LOG.info("lz_otel: switched off by OTEL_SDK_DISABLED")
             return Status(False)
-        runtime = _Runtime(loaded, meter_provider, tracer_provider, registry)
+        try:
+            runtime = _Runtime(loaded, meter_provider, tracer_provider, registry)
+        except ConfigurationError as error:
+            raise _config.named(error, settings) from None
         _register_fork()
         runtime.start()
         _current = runtime
@@ -330,12 +334,12 @@ def _tell(status: Status) -> None:
 def uninstrument(timeout: float = 3.0) -> None:
     """Undo `instrument`: remove what is ours (never another library's wrapper), stop the exporters.
 
+    Sends the last metrics, and the last spans where lz_otel made the TracerProvider (which stays).
+
     Args:
         timeout: most seconds that a last export may take, of metrics and of spans side by side.
     """
     global _current
-    Sends the last metrics, and the last spans where lz_otel made the TracerProvider (which stays).
-
     with _lock:
         runtime, _current = _current, None
         if runtime is not None:

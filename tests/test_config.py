@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import time
+import tomllib
+from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+import lz_otel
 from lz_otel._config import SETTINGS, Settings, load
+from lz_otel._export import _otlp_settings
+from lz_otel._extract import candidate, identify
+from lz_otel._judge.price_table import load_table
+from lz_otel._runtime import _Runtime
 from lz_otel.errors import ConfigurationError
+from lz_otel.model import Request
 
 
 def test_every_setting_has_a_default_that_can_be_used() -> None:
@@ -39,17 +50,6 @@ def test_argument_beats_variable_beats_default() -> None:
         ("LZ_OTEL_MECHANISMS", "symbolic,magic", "symbolic, pruning"),
         ("LZ_OTEL_GENAI_CONVENTIONS", "1.40", "latest, 1.36 or both"),
         ("LZ_OTEL_PROVIDERS", "gateway.test", "host=provider"),
-        ("LZ_OTEL_RESPONSE_CACHE_HEADER", "x-my-cache", "'name: value'"),
-        ("LZ_OTEL_OVERHEAD_SAMPLE", "2", "from 0 to 1"),
-        ("LZ_OTEL_MAX_SERIES", "0", "from 1"),
-    ],
-)
-def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
-    """A value that cannot be used is one clear error."""
-    with pytest.raises(ConfigurationError) as caught:
-        load(environ={name: value})
-    text = str(caught.value)
-    assert name in text
         ("LZ_OTEL_PROVIDERS", "gateway.test:8000=vllm", "without scheme, port and path"),
         ("LZ_OTEL_PROVIDERS", "https://gateway.test=vllm", "without scheme, port and path"),
         ("LZ_OTEL_PROVIDERS", "gateway.test/v1=vllm", "without scheme, port and path"),
@@ -62,6 +62,17 @@ def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, al
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "-a", "a host name or IP address"),
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "x" * 64, "a host name or IP address"),
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "ü" * 64, "a host name or IP address"),
+        ("LZ_OTEL_RESPONSE_CACHE_HEADER", "x-my-cache", "'name: value'"),
+        ("LZ_OTEL_OVERHEAD_SAMPLE", "2", "from 0 to 1"),
+        ("LZ_OTEL_MAX_SERIES", "0", "from 1"),
+    ],
+)
+def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, allowed: str) -> None:
+    """A value that cannot be used is one clear error."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(environ={name: value})
+    text = str(caught.value)
+    assert name in text
     assert repr(value) in text
     assert allowed in text
 
@@ -75,6 +86,146 @@ def test_arguments_of_the_wrong_type_are_errors(arguments: dict[str, Any]) -> No
     """A keyword argument is as strict as its variable."""
     with pytest.raises(ConfigurationError, match=r"instrument\(" + next(iter(arguments))):
         load(environ={}, **arguments)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "0.0.0.0", "::", "::1", "fe80::1%eth0", "a", "my_service", "a-1.Example.test.", "bücher.example", "10.example"]
+)
+def test_names_and_addresses_are_hosts(host: str) -> None:
+    """What can be a host is taken as it is."""
+    assert load(environ={"OTEL_EXPORTER_PROMETHEUS_HOST": host}).prometheus_host == host
+
+
+@pytest.mark.parametrize(("written", "asked"), [("GW.Test", "gw.test"), ("::1", "::1"), ("bücher.example", "xn--bcher-kva.example")])
+def test_hosts_of_providers_are_those_of_requests(written: str, asked: str) -> None:
+    """A host of your own is compared in the form that requests have, which is without port."""
+    assert {httpx2.URL(f"http://{f'[{asked}]' if ':' in asked else asked}:8000/v1").raw_host.decode(): "vllm"} == load(
+        environ={"LZ_OTEL_PROVIDERS": f"{written}=vllm"}
+    ).providers
+
+
+@pytest.mark.parametrize("field", ["prices", "signals", "audit_log"])
+def test_errors_of_files_name_what_was_used(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path given as an argument is told as the argument, one of the environment as the variable alone."""
+    variable = next(s.env for s in SETTINGS if s.field == field)
+    for given in (True, False):
+        if not given:
+            monkeypatch.setenv(variable, "/no/such/file")
+        with pytest.raises(ConfigurationError) as caught:
+            lz_otel.instrument(exporters="none", **({field: "/no/such/file"} if given else {}))
+        assert given == (f"instrument({field}=...)" in str(caught.value))
+        assert [True, True] == [part in str(caught.value) for part in (variable, "/no/such/file")]
+
+
+OTLP = "OTEL_EXPORTER_OTLP_"
+GRPC = "a URL such as http://collector:4317, or host:port"
+
+
+@pytest.mark.parametrize(
+    ("signal", "environ", "named", "allowed"),
+    [
+        ("metrics", {"PROTOCOL": "carrier"}, "PROTOCOL='carrier'", "grpc or http/protobuf"),
+        ("metrics", {"PROTOCOL": "http/json"}, "PROTOCOL='http/json'", "grpc or http/protobuf"),
+        ("metrics", {"METRICS_PROTOCOL": "x", "PROTOCOL": "grpc"}, "METRICS_PROTOCOL='x'", "grpc or http/protobuf"),
+        ("traces", {"TRACES_PROTOCOL": "x"}, "TRACES_PROTOCOL='x'", "grpc or http/protobuf"),
+        ("metrics", {"ENDPOINT": "nonsense"}, "ENDPOINT='nonsense'", "a URL such as http://"),
+        ("metrics", {"ENDPOINT": "collector:4318"}, "ENDPOINT='collector:4318'", "a URL such as http://"),
+        ("metrics", {"ENDPOINT": "ftp://collector"}, "ENDPOINT='ftp://collector'", "a URL such as http://"),
+        ("metrics", {"ENDPOINT": "http://"}, "ENDPOINT='http://'", "a URL such as http://"),
+        ("metrics", {"ENDPOINT": "http://c:99999"}, "ENDPOINT='http://c:99999'", "a URL such as http://"),
+        ("metrics", {"METRICS_ENDPOINT": "x", "ENDPOINT": "http://c"}, "METRICS_ENDPOINT='x'", "a URL such as"),
+        ("traces", {"ENDPOINT": "http://a b"}, "ENDPOINT='http://a b'", "a URL such as"),
+        ("metrics", {"PROTOCOL": "grpc", "ENDPOINT": "collector"}, "ENDPOINT='collector'", GRPC),
+        ("metrics", {"PROTOCOL": "grpc", "ENDPOINT": "a b:1"}, "ENDPOINT='a b:1'", GRPC),
+        ("metrics", {"ENDPOINT": "ftp://user:CANARY@c/p?key=CANARY"}, "ENDPOINT='ftp://c/p'", "a URL such as http://"),
+    ],
+)
+def test_otlp_is_checked_at_start_up(signal: str, environ: dict[str, str], named: str, allowed: str) -> None:
+    """Protocol and endpoint that cannot work are an error that names variable, value (no secrets) and what is allowed."""
+    with pytest.raises(ConfigurationError) as caught:
+        _otlp_settings.check(signal, {OTLP + name: value for name, value in environ.items()})
+    assert str(caught.value).startswith(f"{OTLP}{named} cannot be used: expected {allowed}")
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"PROTOCOL": "", "ENDPOINT": " "},
+        {"PROTOCOL": "HTTP/protobuf", "ENDPOINT": "https://user:pass@collector.example/x?key=1"},
+        {"ENDPOINT": "http://[::1]:4318"},
+        {"ENDPOINT": "http://otel_collector:4318/"},
+        {"ENDPOINT": "nonsense", "METRICS_ENDPOINT": "http://127.0.0.1:4318/v1/metrics"},
+        {"PROTOCOL": "grpc", "ENDPOINT": "http://collector:4317"},
+        {"PROTOCOL": "grpc", "ENDPOINT": "collector:4317"},
+        {"PROTOCOL": "grpc", "ENDPOINT": "dns:///collector:4317"},
+        {"PROTOCOL": "grpc", "ENDPOINT": "unix:/run/otel.sock"},
+        {"PROTOCOL": "carrier", "METRICS_PROTOCOL": "grpc"},
+    ],
+)
+def test_otlp_settings_that_work_are_taken(environ: dict[str, str]) -> None:
+    """What the SDK's exporters can use is no error; a variable that does not hold is not judged."""
+    _otlp_settings.check("metrics", {OTLP + name: value for name, value in environ.items()})
+
+
+@pytest.mark.parametrize(
+    ("exporters", "refused"),
+    [({"exporters": "otlp"}, True), ({}, True), ({"exporters": "none"}, False), ({"exporters": "console"}, False),
+     ({"exporters": "none", "trace_exporters": "otlp"}, True), ({"exporters": "none", "trace_exporters": "console"}, False)],
+)  # fmt: skip
+def test_otlp_is_checked_where_it_is_used(
+    exporters: dict[str, str], refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`instrument` looks at these variables exactly when metrics or spans go by OTLP, before it changes anything."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense")
+    monkeypatch.setattr(_Runtime, "start", lambda self: None)
+    try:
+        lz_otel.instrument(**exporters)
+    except ConfigurationError:
+        assert refused
+        assert lz_otel.status().enabled is False
+    else:
+        assert not refused
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "provider"),
+    [
+        ("/v1/messages", {}, "other"),
+        ("/v1/chat/completions", {}, "other"),
+        ("/openai/v1/chat/completions", {}, "openai"),
+        ("/v1/messages", {"anthropic-version": "2023-06-01"}, "anthropic"),
+        ("/api/chat", {}, "ollama"),
+        ("/model/anthropic.claude-haiku-4-5-v1:0/converse", {}, "aws.bedrock"),
+        ("/model/anthropic.claude-haiku-4-5-v1:0/invoke", {}, "aws.bedrock"),
+        ("/v1beta/models/gemini-3:generateContent", {}, "gcp.gen_ai"),
+    ],
+)
+def test_what_the_documentation_says_of_unknown_hosts(path: str, headers: dict[str, str], provider: str) -> None:
+    """The provider of a host that nobody has named is the one that the page says."""
+    page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text("utf-8")
+    section = page[page.index("Hosts that are not known") : page.index("LZ_OTEL_PROVIDERS=")]
+    body = b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "contents": [{"parts": [{"text": "x"}]}]}'
+    found = identify(candidate("POST", path) or (), Request("POST", "llm.internal", path, headers=headers, body=body))
+    assert found is not None
+    assert provider == found.facts.provider
+    assert provider == "openai" or f"`{provider}`" in section
+
+
+def test_the_price_file_of_the_documentation_loads(tmp_path: Path) -> None:
+    """The example of a price file in the documentation gives the prices that it shows."""
+    page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text("utf-8")
+    [example] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    path = tmp_path / "prices.toml"
+    path.write_text(example)
+    wanted = tomllib.loads(example)["model"][0]
+    for name in wanted["ids"]:
+        row, _, _ = load_table(str(path)).find(name, "vllm", time.time())
+        assert row is not None
+        assert row.user
+        assert [wanted[k] for k in ("input", "output", "cache_read")] == pytest.approx(
+            [1e6 * r for r in (row.rates.input, row.rates.output, row.rates.cache_read)]
+        )
 
 
 def test_unknown_argument_is_an_error() -> None:
