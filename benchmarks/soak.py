@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from benchmarks.soak_traffic import FAMILIES, FAULTS, Ledger, run_for, still_running
+from benchmarks.soak_traffic import FAMILIES, FAULTS, PATIENCE, Ledger, run_for, still_running
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping, Sequence
@@ -157,7 +157,7 @@ def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[S
             watch = Watch(address, options.seconds)
             watch.thread.start()
             alive += run_for(options.seconds, simulator.url, ledger, options.seed, *callers)
-            alive += still_running([watch.thread], 60.0)
+            alive += still_running([watch.thread], PATIENCE)
             gc.collect()
             summary = simulator.summary()
             seen = {} if options.bare else compared.found(REGISTRY.collect())
@@ -168,7 +168,7 @@ def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[S
             rows += [*compared.callers(ledger, seen), *compared.whole(summary, seen)]
     measured = calls(ledger) - warm
     rows.append(("calls in the measured time", "> 0", measured, measured > 0))
-    rows.append(("threads alive after their join", "none", ", ".join(t.name for t in alive) or "none", not alive))
+    rows.append(("callers and threads that do not end", "none", ", ".join(alive) or "none", not alive))
     return rows + flatness(watch.samples), watch.samples
 
 

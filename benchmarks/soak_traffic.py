@@ -24,6 +24,7 @@ FAULTS = {
 }
 # Enough of every verdict for each to be counted in a short run, too
 FAMILIES = {"symbolic": {"hit_rate": 0.4}, "zeroing": {"fallback_rate": 0.2}}
+PATIENCE = 60.0  # seconds that callers may take to end their last call
 LEFT = ("break", "async cancel")  # callers that leave in the middle of a stream
 
 
@@ -196,8 +197,8 @@ async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks
     await client.close()
 
 
-def run_for(seconds: float, url: str, ledger: Ledger, seed: int, threads: int, tasks: int) -> list[threading.Thread]:
-    """Let all callers make calls for so long, and wait for them; the threads that did not end within a minute."""
+def run_for(seconds: float, url: str, ledger: Ledger, seed: int, threads: int, tasks: int) -> list[str]:
+    """Let all callers make calls for so long, and wait for them; those that have not ended a minute later."""
     until = time.monotonic() + seconds
     workers = [
         threading.Thread(target=sync_caller, args=(url, ledger, until, seed + n), daemon=True, name=f"caller {n}")
@@ -205,13 +206,17 @@ def run_for(seconds: float, url: str, ledger: Ledger, seed: int, threads: int, t
     ]
     for worker in workers:
         worker.start()
-    asyncio.run(async_callers(url, ledger, until, seed, tasks))
-    return still_running(workers, 60.0)
+    stuck = []
+    try:
+        asyncio.run(asyncio.wait_for(async_callers(url, ledger, until, seed, tasks), seconds + PATIENCE))
+    except TimeoutError:
+        stuck.append("asynchronous callers")
+    return stuck + still_running(workers, PATIENCE)
 
 
-def still_running(workers: list[threading.Thread], patience: float) -> list[threading.Thread]:
-    """Join them all within so many seconds; those that are alive after it."""
+def still_running(workers: list[threading.Thread], patience: float) -> list[str]:
+    """Join them all within so many seconds; the names of those that are alive after it."""
     end = time.monotonic() + patience
     for worker in workers:
         worker.join(max(0.0, end - time.monotonic()))
-    return [worker for worker in workers if worker.is_alive()]
+    return [worker.name for worker in workers if worker.is_alive()]

@@ -120,14 +120,14 @@ def test_too_few_samples_do_not_hold() -> None:
 
 
 def test_a_thread_that_does_not_end_is_told() -> None:
-    """Of the threads that were joined, those still alive are handed back."""
+    """Of the threads that were joined, those still alive are named."""
     gate = threading.Event()
-    stuck = threading.Thread(target=gate.wait, daemon=True)
+    stuck = threading.Thread(target=gate.wait, daemon=True, name="stuck")
     ended = threading.Thread(target=bool)
     for thread in (stuck, ended):
         thread.start()
     ended.join()
-    assert still_running([stuck, ended], 0.0) == [stuck]
+    assert still_running([stuck, ended], 0.0) == ["stuck"]
     gate.set()
     assert still_running([stuck, ended], 60.0) == []
 
