@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -136,3 +138,69 @@ def test_locks_are_hashed_and_name_no_address(lock: Path) -> None:
     entries = [e for e in re.split(r"\n(?=\S)", re.sub(r"(?m)^\s*#.*\n", "", text)) if e.strip()]
     assert [] == [e.split()[0] for e in entries if "==" not in e.split()[0] or "--hash=sha256:" not in e]
     assert len(entries) > 0
+
+
+def _locked(name: str) -> dict[str, str]:
+    text = (ROOT / "requirements" / name).read_text("utf-8")
+    return dict(re.findall(r"(?m)^([a-z0-9.-]+)==([^\s;]+)", text))
+
+
+def test_the_demo_is_locked() -> None:
+    """Its lock holds what the extra, the runtime and the build need, in the versions that are tested and audited."""
+    from packaging.requirements import Requirement
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    texts = project["project"]["dependencies"] + project["build-system"]["requires"]
+    texts += [t for e in ("demo", "cli") for t in project["project"]["optional-dependencies"][e]]
+    demo, tested = _locked("demo.txt"), _locked("dev.txt")
+    needed = {Requirement(text).name for text in texts} - {project["project"]["name"]}
+    assert set() == needed - set(demo)
+    assert demo == {name: tested.get(name) for name in demo}
+    assert "requirements/demo.txt" in (ROOT / "scripts" / "lock").read_text("utf-8")
+
+
+DOCKERFILE = ROOT / "stack" / "Dockerfile"
+
+
+def _instructions(word: str) -> list[str]:
+    """Instructions of the first stage of the image of the demo, continued lines joined."""
+    text = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text("utf-8")).split("\nFROM ")[1]
+    return re.findall(rf"(?m)^{word} (.+)$", text)
+
+
+def test_the_image_holds_only_what_is_locked_by_hash() -> None:
+    """Each ``pip install`` of the Dockerfile takes a lock with hashes, or the project alone and fetches nothing."""
+    text = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text("utf-8"))
+    installs = re.findall(r"\binstall ([^&\n]+)", text)
+    copied = " ".join(_instructions("COPY"))
+    assert text.count("install") == len(installs) == 2
+    locks, project = installs
+    named = re.findall(r"-r (\S+)", locks)
+    assert "--require-hashes" in locks
+    assert ["requirements/demo.txt"] == named
+    assert named[0] in copied
+    assert [] == [word for word in locks.split() if not word.startswith("-") and word not in (":all:", *named)]
+    assert {"--no-deps", "--no-index", "--no-build-isolation", "."} <= set(project.split())
+    assert "." == " ".join(word for word in project.split() if not word.startswith("-"))
+
+
+@pytest.mark.skipif(os.environ.get("LZ_SLOW") != "1", reason="installs packages: set LZ_SLOW=1")
+def test_the_commands_of_the_image_work(tmp_path: Path) -> None:
+    """What the Dockerfile copies and runs makes an environment in which the demo ends with the truth."""
+    source, venv = tmp_path / "src", tmp_path / "venv"
+    source.mkdir()
+    for instruction in _instructions("COPY"):
+        *files, target = instruction.split()
+        for file in files:
+            copy = shutil.copytree if (ROOT / file).is_dir() else shutil.copy
+            to = source / target if (ROOT / file).is_dir() else source / target / Path(file).name
+            to.parent.mkdir(parents=True, exist_ok=True)
+            copy(ROOT / file, to)
+    for command in _instructions("RUN"):
+        line = command.replace("/venv", str(venv)).replace("python -m venv", f"{sys.executable} -m venv")
+        done = subprocess.run(["sh", "-euc", line], cwd=source, capture_output=True, text=True, timeout=900, check=False)
+        assert 0 == done.returncode, done.stdout + done.stderr
+    env = {"PATH": os.environ["PATH"]}
+    done = subprocess.run([str(venv / "bin" / "lz-otel"), "demo", "--seconds", "2", "--port", "0"], cwd=tmp_path, env=env,
+                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    assert 0 == done.returncode, done.stdout + done.stderr
