@@ -1,4 +1,4 @@
-"""The wheel: complete, free of tests, and at work where only the runtime dependencies are installed."""
+"""Wheel and source archive: complete, and at work where only the runtime dependencies are installed; the locks."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root folder of the unpacked source archive, built without network."""
+    pytest.importorskip("hatchling")
+    out = tmp_path_factory.mktemp("sdist")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(out)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["tar", "-xzf", str(next(out.glob("*.tar.gz"))), "-C", str(out)], check=True, capture_output=True)
+    return next(p for p in out.iterdir() if p.is_dir())
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +88,32 @@ def test_the_wheel_is_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {n for n in archive.namelist() if ".dist-info/" not in n}
     assert here == packed
+
+
+def test_the_source_archive_is_a_checkout(sdist: Path) -> None:
+    """Every file that git knows is in the source archive, as executable as it was."""
+    asked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if asked.returncode or not (ROOT / ".git").exists():
+        pytest.skip("not a checkout: git ls-files says nothing")
+    tracked = [name for name in asked.stdout.split("\0") if name and (ROOT / name).is_file()]
+    assert len(tracked) > 100
+    assert [] == [name for name in tracked if not (sdist / name).is_file()]
+    assert [] == [n for n in tracked if os.access(ROOT / n, os.X_OK) != os.access(sdist / n, os.X_OK)]
+
+
+def test_links_lead_somewhere_in_the_source_archive(sdist: Path) -> None:
+    """Every page in the archive, the README among them, links to files that are in it."""
+    pages = [*sdist.glob("*.md"), *(sdist / "docs").glob("*.md")]
+    links = [(p, t) for p in pages for t in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", p.read_text("utf-8"))]
+    assert sdist / "README.md" in {page for page, _ in links}
+    assert [] == [(page.name, target) for page, target in links if not (page.parent / target).exists()]
+
+
+def test_what_the_stack_mounts_is_in_the_source_archive(sdist: Path) -> None:
+    """Every file of the project that docker-compose.yml names is in the archive."""
+    named = re.findall(r"(?m)^\s*- \./([^:\s]+):|dockerfile: (\S+)", (sdist / "docker-compose.yml").read_text("utf-8"))
+    assert len(named) > 5
+    assert [] == [path for pair in named for path in pair if path and not (sdist / path).exists()]
 
 
 def test_the_wheel_holds_licence_and_commands(wheel: Path) -> None:
