@@ -84,7 +84,8 @@ class Labels:
             self._route.get(route),
             self._group.get(group),
         )
-        if len(self._common) < _MAX_CACHED:
+        # Keys are text of the host: what is too long for a label must not be kept either.
+        if len(self._common) < _MAX_CACHED and max(map(len, key)) <= _MAX_LENGTH:
             self._common[key] = made
         return made
 

@@ -35,6 +35,37 @@ def test_groups_and_routes_have_caps_of_their_own() -> None:
     assert labels.common("chat", "anthropic", "m", "", "")[3:] == ("", "")
 
 
+def test_what_is_too_long_for_a_label_is_not_kept() -> None:
+    """Names that a label cannot hold are ``other``, and no memory of theirs stays behind; short ones are looked up once."""
+    labels = Labels()
+    short = labels.common("chat", "anthropic", "m", "r", "g")
+    for place in range(5):
+        values = ["chat", "anthropic", "m", "r", "g"]
+        values[place] = "x" * 129
+        labels.common(*values)
+        labels.model(values[2])
+        labels.other("metric", 20, values[3])
+    assert short is labels.common("chat", "anthropic", "m", "r", "g")
+    assert labels.common("chat", "anthropic", "m", "x" * 129, "g") == ("chat", "anthropic", "m", OTHER, "g")
+    assert 128 >= max(len(text) for text in texts(labels))
+
+
+def texts(found: object) -> list[str]:
+    """All text that an object holds, keys included."""
+    if isinstance(found, str):
+        return [found]
+    if isinstance(found, dict):
+        found = [*found, *found.values()]
+    elif hasattr(found, "__slots__"):
+        found = [getattr(found, name) for name in found.__slots__]
+    elif hasattr(found, "__dict__") and not callable(found):
+        found = vars(found)
+        return texts(found)
+    if isinstance(found, (list, tuple)):
+        return [text for one in found for text in texts(one)]
+    return []
+
+
 @given(st.text())
 def test_values_are_printable_and_short(value: str) -> None:
     """A label value is at most 128 printable characters."""
