@@ -9,6 +9,7 @@ and used again by the next ``instrument()``.
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import weakref
 from time import perf_counter
@@ -27,7 +28,9 @@ __all__ = ["MODULES", "Hooks", "hook_client", "unhook_clients"]
 
 MODULES = ("httpx", "httpx2")
 _POINTS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
-_OWN_TRANSPORTS: list[tuple[Any, str, Any]] = []
+# Weak references to a transport and to its hook, and the method's name. Nothing here keeps a transport alive.
+_OWN_TRANSPORTS: dict[int, tuple[weakref.ref[Any], str, weakref.ref[Any]]] = {}
+_KEYS = itertools.count()
 
 
 class Hooks:
@@ -217,9 +220,21 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
 
     The innermost transport that sees a request reports it: ours comes into play only when no
     hooked transport inside has seen it, so it begins when the inner one has answered.
+
+    The hook holds the transport, as the bound method in whose place it stands did: who took it off the
+    transport may call it when nothing else holds the transport any more.
     """
     sync_body, async_body = shells(module)
     original = getattr(transport, method)
+    key = next(_KEYS)
+
+    def forget(_: Any, pop: Callable[..., Any] = _OWN_TRANSPORTS.pop) -> None:
+        pop(key, None)  # perhaps within the garbage collector, in any thread: one atomic operation
+
+    try:
+        reference = weakref.ref(transport, forget)
+    except TypeError:  # slots without __weakref__: we could not let go of it
+        return False
 
     def handle_request(request: Any) -> Any:
         started_at = _now()
@@ -260,7 +275,7 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
         setattr(transport, method, hook)
     except AttributeError:  # slots: this transport cannot carry a hook
         return False
-    _OWN_TRANSPORTS.append((weakref.ref(transport), method, hook))
+    _OWN_TRANSPORTS[key] = (reference, method, weakref.ref(hook))
     return True
 
 
@@ -282,7 +297,13 @@ def _report_failure(hooks: Hooks, request: Any, started_at: float | None, error:
 def unhook_clients() -> None:
     """Take our hooks off the transports of `hook_client`, where they are still ours."""
     while _OWN_TRANSPORTS:
-        reference, method, hook = _OWN_TRANSPORTS.pop()
+        try:
+            _, (reference, method, hook) = _OWN_TRANSPORTS.popitem()
+        except KeyError:  # the last one was collected just now
+            return
         transport = reference()
-        if transport is not None and transport.__dict__.get(method) is hook:
+        if transport is None:
+            continue
+        found = transport.__dict__.get(method)
+        if found is not None and found is hook():
             delattr(transport, method)
