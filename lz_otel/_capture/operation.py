@@ -191,7 +191,8 @@ class Operation:
         try:
             yield self
         finally:
-            current_operation.reset(token)
+            with suppress(ValueError):  # left in another context: the variable dies with its own
+                current_operation.reset(token)
 
     # --- what the application tells ------------------------------------------------------
 

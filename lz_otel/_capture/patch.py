@@ -247,7 +247,10 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
                 _report_failure(hooks, request, started_at, error)
             raise
         finally:
-            inner_seen.reset(token)
+            try:  # noqa: SIM105 - suppress() costs too much on the path of every call
+                inner_seen.reset(token)
+            except ValueError:  # closed in another context: the variable dies with its own
+                pass
         observer = None if seen else _begin(hooks, request, started_at)
         if observer is not None:
             _attach(observer, response, sync_body)
@@ -264,7 +267,10 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
                 _report_failure(hooks, request, started_at, error)
             raise
         finally:
-            inner_seen.reset(token)
+            try:  # noqa: SIM105 - suppress() costs too much on the path of every call
+                inner_seen.reset(token)
+            except ValueError:  # closed in another context: the variable dies with its own
+                pass
         observer = None if seen else _begin(hooks, request, started_at)
         if observer is not None:
             _attach(observer, response, async_body)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -12,6 +13,9 @@ import pytest
 import lz_otel
 from lz_otel.testing import Capture, capture
 from tests.wire_doubles import A_JSON, transport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 ASK: dict[str, Any] = {"max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
 URL = "https://api.anthropic.com/v1/messages"
@@ -185,6 +189,27 @@ def test_decorator_and_threads() -> None:
             thread.start()
             thread.join()
         assert seen.histogram("lz.operation.calls", lz_route="threaded").sum == 1
+
+
+@pytest.mark.parametrize("how", ["with", "attach"])
+def test_left_in_another_context(how: str) -> None:
+    """An async generator that is closed in another context than it began in raises nothing of ours."""
+
+    async def run() -> None:
+        one = lz_otel.operation("generated")
+
+        async def pieces() -> AsyncIterator[int]:
+            with one if how == "with" else one.attach():
+                yield 1
+
+        begun = pieces()
+        loop = asyncio.get_running_loop()
+        await loop.create_task(begun.__anext__(), context=contextvars.copy_context())  # type: ignore[arg-type]  # an awaitable
+        await begun.aclose()
+
+    with capture(strict=True) as seen:
+        asyncio.run(run())
+        assert sum(outcomes(seen).values()) == (how == "with")
 
 
 def test_generators_are_refused() -> None:

@@ -136,3 +136,35 @@ def test_a_transport_that_cannot_be_let_go_of_is_left_alone() -> None:
         assert {} == vars(one)
         assert client.post(URL, json=ASK).status_code == 200
         assert seen.value(DURATION) == 0
+
+
+@pytest.mark.parametrize("module", [httpx, httpx2])
+def test_a_request_closed_in_another_context(module: Any) -> None:
+    """A coroutine begun in one context and closed in another ends quietly, and is counted."""
+
+    async def run() -> None:
+        made: Any = Waiting()
+        client = module.AsyncClient(transport=made)
+        lz_otel.instrument_client(client)
+        request: Any = client.post(URL, json=ASK)
+        contextvars.copy_context().run(request.send, None)
+        request.close()
+
+    with capture(strict=True) as seen:
+        asyncio.run(run())
+        assert seen.value(DURATION) == 1
+
+
+def test_an_exception_in_another_context_is_the_hosts_own() -> None:
+    """What the host throws into such a coroutine comes out, not a ValueError of ours in its place."""
+
+    async def run() -> None:
+        client = httpx2.AsyncClient(transport=Waiting())
+        lz_otel.instrument_client(client)
+        request: Any = client.post(URL, json=ASK)
+        contextvars.copy_context().run(request.send, None)
+        with pytest.raises(LookupError, match="mine"):
+            request.throw(LookupError("mine"))
+
+    with capture(strict=True):
+        asyncio.run(run())
