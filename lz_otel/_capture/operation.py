@@ -93,6 +93,11 @@ def fallback_reason(record: CallRecord) -> str:
 class Operation:
     """One operation. Made by `lz_otel.operation`; every method is safe without ``instrument()``.
 
+    Each ``with`` reports one operation (C). An object that was entered before gives a new one of the same
+    name, group and session: ``with op as this:`` binds it. That holds one after the other, within itself
+    and at the same time. ``op.reject()`` means the operation of ``op`` that is current here, else the one
+    entered last; ``op.attach()`` the one entered last.
+
     Attributes:
         name: reported as ``lz.route``.
         group: A/B group or roll-out stage, reported as ``lz.group``.
@@ -123,30 +128,48 @@ class Operation:
         self._token: Any = None
         self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
         self._reported = [True]
+        self._unused = [True]  # shared with the operations that later entries make: it tells them from others
+        self._entered: list[Operation] = []  # and not left
+        self._latest: Operation | None = None  # of later entries
 
     # --- entering and leaving -----------------------------------------------------------
 
     def __enter__(self) -> Operation:
-        self.parent = current_operation.get()
-        if self.parent is not None:
-            if not self.group:
-                self.group = self.parent.group
-            if self.session is None:
-                self.session = self.parent.session
-        self._started_at = perf_counter()
-        self._token = current_operation.set(self)
-        return self
+        one = self
+        try:
+            self._unused.pop()  # atomic: of two threads one gets it
+        except IndexError:  # calls of the entry before may still be open, so it keeps its own state
+            name, session, group = self._arguments
+            one = self._latest = Operation(self._runtime, name, session=session, group=group)
+            one._unused = self._unused
+        one.parent = current_operation.get()
+        if one.parent is not None:
+            if not one.group:
+                one.group = one.parent.group
+            if one.session is None:
+                one.session = one.parent.session
+        one._started_at = perf_counter()
+        one._token = current_operation.set(one)
+        self._entered.append(one)
+        return one
 
     def __exit__(self, exc_type: Any, error: BaseException | None, traceback: Any) -> None:
-        token, self._token = self._token, None
-        if token is not None:
-            with suppress(ValueError):  # left in another context: the variable dies with that one
-                current_operation.reset(token)
-        self._left_at = perf_counter()
+        one = current_operation.get()
         try:
-            self._error = error is not None and not is_cancellation(error)
-            if self._open <= 0:
-                self._report()
+            self._entered.remove(one)
+        except ValueError:  # left in another context than it was entered in
+            try:
+                one = self._entered.pop()
+            except IndexError:
+                return
+        token, one._token = one._token, None
+        with suppress(ValueError):  # as above: the variable dies with that context
+            current_operation.reset(token)
+        one._left_at = perf_counter()
+        try:
+            one._error = error is not None and not is_cancellation(error)
+            if one._open <= 0:
+                one._report()
         except Exception as fault:  # noqa: BLE001 - the boundary to the host
             guard.fault("operation", fault)
 
@@ -187,9 +210,10 @@ class Operation:
     @contextmanager
     def attach(self) -> Iterator[Operation]:
         """Make this the current operation of another thread (context variables do not follow there)."""
-        token = current_operation.set(self)
+        one = self._latest or self
+        token = current_operation.set(one)
         try:
-            yield self
+            yield one
         finally:
             with suppress(ValueError):  # left in another context: the variable dies with its own
                 current_operation.reset(token)
@@ -203,8 +227,13 @@ class Operation:
         are counted as ``other``.
         """
         try:
-            with self._lock:
-                record = next((r for r in reversed(self._records) if r.ending == Ending.OK), None)
+            one = current_operation.get()
+            while one is not None and one._unused is not self._unused:
+                one = one.parent
+            if one is None:
+                one = self._latest or self
+            with one._lock:
+                record = next((r for r in reversed(one._records) if r.ending == Ending.OK), None)
                 if record is None or record.rejected is not None:
                     return
                 record.rejected = str(reason)
@@ -213,7 +242,7 @@ class Operation:
                 allowed = FALLBACK_REASONS.get(record.served_by, ())
                 told = reason if reason in allowed else ("other" if "other" in allowed else None)
                 if told is not None:
-                    runtime.fast_path_given_up(self, record, told, verdict=False)
+                    runtime.fast_path_given_up(one, record, told, verdict=False)
         except Exception as fault:  # noqa: BLE001 - the boundary to the host
             guard.fault("operation", fault)
 

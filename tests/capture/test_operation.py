@@ -12,7 +12,7 @@ import pytest
 
 import lz_otel
 from lz_otel.testing import Capture, capture
-from tests.wire_doubles import A_JSON, transport
+from tests.wire_doubles import A_JSON, a_full, transport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -189,6 +189,92 @@ def test_decorator_and_threads() -> None:
             thread.start()
             thread.join()
         assert seen.histogram("lz.operation.calls", lz_route="threaded").sum == 1
+
+
+def test_an_object_entered_again_is_another_operation() -> None:
+    """One object, entered one after the other and within itself: each ``with`` is an operation with its own calls."""
+    with capture(strict=True) as seen:
+        http = client()
+        one = lz_otel.operation("again")
+        for _ in range(3):
+            with one:
+                ask(http, "claude-haiku-5")
+        with one, one:
+            ask(http, "claude-opus-5")
+        assert outcomes(seen) == {("again", "full"): 3, ("again", "error"): 2}
+        assert seen.histogram("lz.operation.calls").sum == 5
+        assert one._entered == []
+
+
+def test_a_late_call_belongs_to_the_operation_it_began_in() -> None:
+    """A stream that outlives its ``with`` ends that operation, not the next one of the same object."""
+    stream = 200, {"content-type": "text/event-stream"}, a_full()
+    double = transport(httpx2, lambda request: stream if b"stream" in request.content else answer(request))
+    with capture(strict=True) as seen, httpx2.Client(transport=double) as http:
+        lz_otel.instrument_client(http)
+        one = lz_otel.operation("again")
+        asked = http.build_request("POST", URL, json={**ASK, "model": "claude-haiku-5", "stream": True})
+        with one:
+            response = http.send(asked, stream=True)
+        with one:
+            ask(http, "claude-opus-5")
+        assert outcomes(seen) == {("again", "error"): 1}
+        response.read()
+        assert outcomes(seen) == {("again", "error"): 1, ("again", "full"): 1}
+
+
+def test_one_object_in_many_tasks() -> None:
+    """One object, open in ten tasks at once: ten operations with a call each, left in any order."""
+    one = lz_otel.operation("shared")
+
+    async def use(http: Any, number: int) -> None:
+        async with one as mine:
+            assert one.reject() is None  # nothing to reject, in nobody's operation
+            await asyncio.sleep(0.001 * (number % 3))
+            await http.post(URL, json={**ASK, "model": "claude-zero" if number else "claude-opus-5"})
+            if number == 1:
+                one.reject("schema_invalid")
+            assert mine._calls == 1
+
+    async def run() -> None:
+        http = httpx2.AsyncClient(transport=transport(httpx2, answer))
+        lz_otel.instrument_client(http)
+        await http.post(URL, json={**ASK, "model": "claude-zero"})  # wakes the mechanism
+        await asyncio.gather(*(use(http, number) for number in range(10)))
+
+    with capture(strict=True) as seen:
+        asyncio.run(run())
+        assert outcomes(seen) == {("shared", "fast"): 8, ("shared", "error"): 2}
+        assert seen.value("lz.fast_path.fallbacks") == 1
+    assert one._entered == []
+
+
+def test_attach_is_the_operation_entered_last() -> None:
+    """In a thread the object stands for its latest operation, rejections included."""
+    with capture(strict=True) as seen:
+        http = client()
+        one = lz_otel.operation("threaded")
+        with one:
+            ask(http, "claude-haiku-5")
+        with one as mine:
+
+            def elsewhere() -> None:
+                with one.attach() as attached:
+                    assert attached is mine
+                    ask(http, "claude-haiku-5")
+                one.reject()
+
+            thread = threading.Thread(target=elsewhere)
+            thread.start()
+            thread.join()
+        assert outcomes(seen) == {("threaded", "full"): 1, ("threaded", "error"): 1}
+
+
+def test_left_without_being_entered() -> None:
+    """``__exit__`` alone reports nothing and raises nothing."""
+    with capture(strict=True) as seen:
+        lz_otel.operation("x").__exit__(None, None, None)
+        assert outcomes(seen) == {}
 
 
 @pytest.mark.parametrize("how", ["with", "attach"])
