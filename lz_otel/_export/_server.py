@@ -25,6 +25,8 @@ _HOST = "OTEL_EXPORTER_PROMETHEUS_HOST"
 REQUEST_TIMEOUT = 10.0  # seconds a client may take to send its request or read its answer
 WAKE_UP = 5.0  # seconds; a stop wakes the thread by itself
 RETRY_EVERY = 5.0  # seconds between two tries for a port that another worker holds
+PAUSE = 0.5  # seconds after a connection that could not be accepted for want of something
+_WANTING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
 class _Server(ThreadingMixIn, TCPServer):
@@ -39,13 +41,24 @@ class _Server(ThreadingMixIn, TCPServer):
         self,
         address: tuple[str, int],
         expose: Callable[[str, list[str]], tuple[bytes, str]],
+        stopped: threading.Event,
     ) -> None:
         infos = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         # "localhost" is often both; IPv4 first, so that 127.0.0.1 works as well.
         info = min(infos, key=lambda one: one[0] != socket.AF_INET)
         self.address_family = info[0]
         self.expose = expose
+        self.stopped = stopped
         super().__init__(info[4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept; without a descriptor for it the connection stays pending, and trying at once again would spin."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in _WANTING:
+                self.stopped.wait(PAUSE)
+            raise
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is nobody's fault; the handler notes ours itself."""
@@ -162,7 +175,7 @@ class MetricsServer:
 
     def _bind(self) -> bool:
         try:
-            self._server = _Server((self._host, self._port), self._expose)
+            self._server = _Server((self._host, self._port), self._expose, self._stopped)
         except OSError as error:
             # Only a port that is taken is normal among workers.
             if not self._told and not (self._quiet and error.errno == errno.EADDRINUSE):

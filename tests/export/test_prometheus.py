@@ -9,7 +9,8 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING
+from socketserver import TCPServer
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from lz_otel import catalogue
 from lz_otel._export import _server
+from lz_otel._export._server import PAUSE
 from lz_otel._export.prometheus import PrometheusExporter, StoreCollector
 from lz_otel._measure.store import Store
 from tests.export.filling import filled, from_text
@@ -172,6 +174,43 @@ def test_a_client_that_leaves_changes_nothing(exporter: PrometheusExporter) -> N
     rude.close()
     assert exporter.collector.text().encode() == fetch(exporter)[0]
     silent.close()
+
+
+class Stopped(threading.Event):
+    """Notes how long somebody would have waited for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout)
+        return self.is_set()
+
+
+@pytest.mark.parametrize(
+    ("code", "waits"),
+    [(errno.EMFILE, [PAUSE]), (errno.ENFILE, [PAUSE]), (errno.ENOMEM, [PAUSE]), (errno.ENOBUFS, [PAUSE]), (errno.ECONNABORTED, [])],
+)
+def test_without_descriptors_no_spinning(monkeypatch: pytest.MonkeyPatch, code: int, waits: list[float]) -> None:
+    """While a pending connection cannot be accepted for want of descriptors, each try is followed by a pause a stop ends."""
+    stopped = Stopped()
+    server = _server._Server(("127.0.0.1", 0), lambda accept, names: (b"found", "text/plain"), stopped)
+    accept = TCPServer.get_request
+
+    def fail(self: Any) -> Any:
+        raise OSError(code, "no")
+
+    with server, socket.create_connection(server.server_address[:2], timeout=20) as pending:
+        pending.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        monkeypatch.setattr(TCPServer, "get_request", fail)
+        server.handle_request()
+        server.handle_request()
+        assert waits * 2 == stopped.waits
+        monkeypatch.setattr(TCPServer, "get_request", accept)
+        server.handle_request()
+        with pending.makefile("rb") as found:
+            assert found.read().endswith(b"found")
 
 
 def test_a_taken_port_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
