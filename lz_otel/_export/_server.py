@@ -1,4 +1,4 @@
-"""A small HTTP server for metrics: one daemon thread that waits, one per request."""
+"""A small HTTP server for metrics: one daemon thread that waits, one per request, a few at once."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _HOST = "OTEL_EXPORTER_PROMETHEUS_HOST"
 REQUEST_TIMEOUT = 10.0  # seconds a client may take to send its request or read its answer
 WAKE_UP = 5.0  # seconds; a stop wakes the thread by itself
 RETRY_EVERY = 5.0  # seconds between two tries for a port that another worker holds
+MAX_REQUESTS = 16  # requests answered at once; a connection beyond them is closed (C)
 PAUSE = 0.5  # seconds after a connection that could not be accepted for want of something
 _WANTING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
@@ -49,6 +50,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self.address_family = info[0]
         self.expose = expose
         self.stopped = stopped
+        self.seats = threading.Semaphore(MAX_REQUESTS)
         super().__init__(info[4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
 
     def get_request(self) -> tuple[Any, Any]:
@@ -59,6 +61,24 @@ class _Server(ThreadingMixIn, TCPServer):
             if error.errno in _WANTING:
                 self.stopped.wait(PAUSE)
             raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """A thread for this request, if there is a seat."""
+        if not self.seats.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no more threads for this process; the caller closes the connection
+            self.seats.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """The thread of one request."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.seats.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is nobody's fault; the handler notes ours itself."""

@@ -20,7 +20,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from lz_otel import catalogue
 from lz_otel._export import _server
-from lz_otel._export._server import PAUSE
+from lz_otel._export._server import MAX_REQUESTS, PAUSE
 from lz_otel._export.prometheus import PrometheusExporter, StoreCollector
 from lz_otel._measure.store import Store
 from tests.export.filling import filled, from_text
@@ -211,6 +211,44 @@ def test_without_descriptors_no_spinning(monkeypatch: pytest.MonkeyPatch, code: 
         server.handle_request()
         with pending.makefile("rb") as found:
             assert found.read().endswith(b"found")
+
+
+def test_idle_connections_hold_few_threads(exporter: PrometheusExporter) -> None:
+    """Connections that say nothing take at most so many threads; those beyond are closed, and a scrape works after them."""
+    assert exporter.port is not None
+    before = threading.active_count()
+    idle = [socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(MAX_REQUESTS)]
+    refused = [socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(5)]
+    assert [b""] * 5 == [one.recv(1) for one in refused]
+    assert MAX_REQUESTS >= threading.active_count() - before
+    for one in (*idle, *refused):
+        one.close()
+    for thread in [t for t in threading.enumerate() if "process_request_thread" in t.name]:
+        thread.join()
+    assert b"lz_cost_usd_total" in fetch(exporter)[0]
+
+
+def test_a_connection_that_says_nothing_is_closed(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle connection gives its thread back after the time limit."""
+    monkeypatch.setattr(_server._Handler, "timeout", 0.01)
+    assert exporter.port is not None
+    with socket.create_connection(("127.0.0.1", exporter.port), timeout=20) as idle:
+        assert b"" == idle.recv(1)
+
+
+def test_a_thread_that_cannot_start_gives_its_seat_back(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the process may have no more threads, connections are closed; afterwards scrapes work as before."""
+    assert exporter.port is not None
+
+    def refuse(self: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for _ in range(MAX_REQUESTS + 1):
+        with socket.create_connection(("127.0.0.1", exporter.port), timeout=20) as one:
+            assert b"" == one.recv(1)
+    monkeypatch.undo()
+    assert b"lz_cost_usd_total" in fetch(exporter)[0]
 
 
 def test_a_taken_port_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
