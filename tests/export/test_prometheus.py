@@ -213,8 +213,9 @@ def test_without_descriptors_no_spinning(monkeypatch: pytest.MonkeyPatch, code: 
             assert found.read().endswith(b"found")
 
 
-def test_idle_connections_hold_few_threads(exporter: PrometheusExporter) -> None:
+def test_idle_connections_hold_few_threads(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections that say nothing take at most so many threads; those beyond are closed, and a scrape works after them."""
+    monkeypatch.setattr(_server._Handler, "timeout", None)  # else the time limit would close them
     assert exporter.port is not None
     before = threading.active_count()
     idle = [socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(MAX_REQUESTS)]
@@ -230,6 +231,7 @@ def test_idle_connections_hold_few_threads(exporter: PrometheusExporter) -> None
 
 def test_a_connection_that_says_nothing_is_closed(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle connection gives its thread back after the time limit."""
+    assert 10 == _server._Handler.timeout
     monkeypatch.setattr(_server._Handler, "timeout", 0.01)
     assert exporter.port is not None
     with socket.create_connection(("127.0.0.1", exporter.port), timeout=20) as idle:
