@@ -192,9 +192,9 @@ class _Runtime:
             atexit.register(self._send_spans)
         self._constants()
         if settings.http_spans == "on" or (settings.http_spans == "auto" and self.trace_names):
-            from lz_otel._export import traces
+            from lz_otel._export import http_spans
 
-            traces.http_spans()
+            http_spans.switch_on()
         self.hooks.hub = self.pipeline
         self.imports.install()
         if warning := self.prices.stale(time.time()):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.trace import ReadableSpan
 
-__all__ = ["OwnSpans", "check_settings", "http_spans", "set_up"]
+__all__ = ["OwnSpans", "check_settings", "set_up"]
 
 _LOG = logging.getLogger("lz_otel")
 FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last spans
@@ -202,19 +202,3 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
     trace.set_tracer_provider(_own.provider)
     atexit.register(_own.finish)
     return _own
-
-
-def http_spans() -> None:
-    """Switch on the OpenTelemetry instrumentors of httpx and httpx2, where they are installed and off."""
-    from opentelemetry.instrumentation import httpx as package
-
-    for name in ("HTTPXClientInstrumentor", "HTTPX2ClientInstrumentor"):
-        cls = getattr(package, name, None)
-        if cls is None:
-            continue
-        instrumentor = cls()
-        if not instrumentor.is_instrumented_by_opentelemetry:
-            try:
-                instrumentor.instrument()
-            except Exception as error:  # noqa: BLE001 - e.g. the client's version is not supported
-                _LOG.warning("lz_otel: no HTTP spans by %s (%s)", name, type(error).__name__)

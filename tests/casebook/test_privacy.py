@@ -11,6 +11,10 @@ import base64
 import hashlib
 import json
 import logging
+import os
+import re
+import subprocess
+import sys
 import urllib.parse
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -370,6 +374,67 @@ def test_19_no_option_turns_content_on_by_accident(
         with testing.capture():
             calls_of_the_case()
     assert [] == list(tmp_path.iterdir())
+
+
+HTTP_SPANS = """
+import asyncio, contextlib, os, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import httpx, httpx2, lz_otel
+CANARY = os.environ["CANARY"]
+class Upstream(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.send_response(500)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *args):
+        pass
+server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+user = f"{CANARY}:{CANARY}@127.0.0.1"
+urls = [f"http://{user}:{server.server_port}/v1beta/models/gemini-2.5-flash:generateContent?key={CANARY}#{CANARY}",
+        f"http://{user}:{server.server_port}/elsewhere?{CANARY}", f"http://{user}:9/v1/messages?key={CANARY}"]
+def requests():
+    for url in urls:
+        yield url, {}
+    yield urls[0], {"x-api-key": CANARY + "\\n"}  # its text is in the exception's
+async def ask(module):
+    async with module.AsyncClient(trust_env=False) as client:
+        for url, headers in requests():
+            with contextlib.suppress(module.HTTPError):
+                (await client.post(url, headers=headers)).raise_for_status()
+lz_otel.instrument(exporters="none")
+for module in (httpx, httpx2):
+    with module.Client(trust_env=False) as client:
+        for url, headers in requests():
+            with contextlib.suppress(module.HTTPError):
+                client.post(url, headers=headers).raise_for_status()
+    asyncio.run(ask(module))
+lz_otel.uninstrument()
+"""
+
+
+@pytest.mark.parametrize("conventions", ["", "http", "http/dup"])
+def test_19_http_spans_that_we_switched_on(conventions: str) -> None:
+    """No query, user, password or text of an exception is in the HTTP spans of the two modules; the path is."""
+    env = {**os.environ, "PYTHONPATH": ".", "CANARY": CANARY, "OTEL_TRACES_EXPORTER": "console",
+           "OTEL_SEMCONV_STABILITY_OPT_IN": conventions}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", HTTP_SPANS], env=env, capture_output=True, text=True, timeout=60, check=True)
+    found = []
+    at, text = 0, done.stdout.strip()
+    while at < len(text):
+        one, at = json.JSONDecoder().raw_decode(text, at)
+        found.append(one)
+        at += len(text[at:]) - len(text[at:].lstrip())
+    by_http = [one for one in found if one["name"] == "POST"]
+    assert 16 == len(by_http)
+    assert 16 < len(found)  # those of the calls
+    names = {"": {"http.url"}, "http": {"url.full"}, "http/dup": {"http.url", "url.full"}}[conventions]
+    for one in by_http:
+        for name in names:
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(v1beta/models/[^?]+|elsewhere|v1/messages)", one["attributes"][name])
+    assert 8 == sum(event["name"] == "exception" for one in by_http for event in one["events"])
+    assert {"ERROR"} == {one["status"]["status_code"] for one in by_http}
+    assert set() == Exported({"stdout": done.stdout.encode(), "stderr": done.stderr.encode()}).leaks(CANARY)
 
 
 def test_19_the_search_finds_what_it_looks_for() -> None:

@@ -1,0 +1,134 @@
+"""HTTP spans of the OpenTelemetry instrumentors of httpx and httpx2, without what may be a secret.
+
+They put the whole URL on a span (C: a key may be in its query, ``…:generateContent?key=…``), and the text of an
+exception as an event and as the status (C: it may quote a URL or a header, "Illegal header value b'sk-…'"). Where
+lz_otel has switched them on, neither leaves: they are given a tracer that takes it out before a span is made, so no
+sampler and no processor of the application's provider sees it either. One that the application has switched on
+itself is left as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from lz_otel._guard import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, Span
+
+__all__ = ["bare_url", "switch_on"]
+
+_LOG = logging.getLogger("lz_otel")
+# Attributes of both generations of the HTTP conventions that hold a URL or a part of one.
+_URLS = frozenset({"http.url", "http.target", "url.full", "url.original"})
+_NEVER = frozenset({"url.query", "url.fragment"})
+_USER = re.compile(r"^((?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//)[^/\\]*@")
+
+
+def bare_url(url: str) -> str:
+    """A URL, or the path of one, without user, password, query and fragment."""
+    return _USER.sub(r"\1", re.split(r"[?#]", url, maxsplit=1)[0])
+
+
+def _bare(attributes: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if attributes is None:
+        return None
+    try:
+        return {
+            name: bare_url(str(value)) if name in _URLS else value
+            for name, value in attributes.items()
+            if name not in _NEVER
+        }
+    except Exception as fault:  # noqa: BLE001 - a request of the host; without attributes is better than with a key
+        guard.fault("export", fault)
+        return None
+
+
+def _failed(span: Span, error: Exception) -> None:
+    """What the SDK would record of an exception, but for its text and its traceback (which ends with that text)."""
+    try:
+        if not span.is_recording():
+            return
+        kind = type(error)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        span.add_event("exception", {"exception.type": name})
+        span.set_status(Status(StatusCode.ERROR, kind.__name__))
+    except Exception as fault:  # noqa: BLE001 - a request of the host
+        guard.fault("export", fault)
+
+
+class _Tracer(trace.Tracer):
+    """Makes the spans of another tracer without secrets."""
+
+    def __init__(self, tracer: trace.Tracer) -> None:
+        self._tracer = tracer
+
+    def start_span(
+        self,
+        name: str,
+        context: Context | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Any = None,
+        links: Sequence[Link] | None = None,
+        start_time: int | None = None,
+        record_exception: bool = True,
+        set_status_on_exception: bool = True,
+    ) -> Span:
+        return self._tracer.start_span(name, context, kind, _bare(attributes), links, start_time, False, False)
+
+    @contextmanager
+    def start_as_current_span(  # type: ignore[override]  # the API's own kind of context manager is private
+        self,
+        name: str,
+        context: Context | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Any = None,
+        links: Sequence[Link] | None = None,
+        start_time: int | None = None,
+        record_exception: bool = True,
+        set_status_on_exception: bool = True,
+        end_on_exit: bool = True,
+    ) -> Iterator[Span]:
+        with self._tracer.start_as_current_span(
+            name, context, kind, _bare(attributes), links, start_time, False, False, end_on_exit
+        ) as span:
+            try:
+                yield span
+            except Exception as error:
+                _failed(span, error)
+                raise
+
+
+class _Provider(trace.TracerProvider):
+    """The global provider, whichever it is or is going to be."""
+
+    def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
+        return _Tracer(trace.get_tracer_provider().get_tracer(*args, **kwargs))
+
+
+def switch_on() -> None:
+    """Switch on the instrumentors of httpx and httpx2, where they are installed and off. What fails is a warning."""
+    try:
+        from opentelemetry.instrumentation import httpx as package
+    except Exception as error:  # noqa: BLE001 - installed, and broken
+        _LOG.warning("lz_otel: no HTTP spans (%s)", type(error).__name__)
+        return
+    for name in ("HTTPXClientInstrumentor", "HTTPX2ClientInstrumentor"):
+        cls = getattr(package, name, None)
+        if cls is None:
+            continue
+        try:
+            instrumentor = cls()
+            if not instrumentor.is_instrumented_by_opentelemetry:
+                instrumentor.instrument(tracer_provider=_Provider())
+        except Exception as error:  # noqa: BLE001 - e.g. the client's version is not supported
+            _LOG.warning("lz_otel: no HTTP spans by %s (%s)", name, type(error).__name__)
