@@ -213,7 +213,9 @@ class PushExporter:
                 return
             self._silent = False
             scope = InstrumentationScope("lz_otel", self._version)
-            data = metrics_data(series, self._identity.resource, scope, self._store.started_ns, time.time_ns())
+            began = self._store.started_ns
+            # A clock that was set back would put points before their start, which receivers refuse.
+            data = metrics_data(series, self._identity.resource, scope, began, max(began, time.time_ns()))
             _outage.take_reason()
             self._pushing = None if last else exporter
             with suppress_instrumentation():
@@ -229,6 +231,7 @@ class PushExporter:
         if not ok and stop.is_set() and not last:
             return  # cut short by the end; the last push says how it is
         outage.note(ok, _outage.endpoint(exporter), self._interval, last)
+
 
 def _has_happened(series: Series) -> bool:
     """Whether a series tells of something: zeros, and what is running, do not."""

@@ -107,6 +107,18 @@ def test_pushes_are_cumulative_since_the_store_began() -> None:
     assert (3, 4) == (counts[0], counts[-1])
 
 
+def test_a_clock_that_is_set_back_puts_no_point_before_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A point's time is never before the time from which it counts."""
+    one = store()
+    memory = Memory()
+    monkeypatch.setattr(time, "time_ns", lambda: one.started_ns - 3600 * 10**9)
+    exporter = PushExporter(one, exporter=memory.make)
+    exporter.start()
+    exporter.stop()
+    points = [p for r in memory.given[-1].resource_metrics for s in r.scope_metrics for m in s.metrics for p in m.data.data_points]
+    assert {(one.started_ns, one.started_ns)} == {(p.start_time_unix_nano, p.time_unix_nano) for p in points}
+
+
 def test_nothing_measured_is_nothing_pushed() -> None:
     """Without any series there is no push, not even at the end."""
     memory = Memory()
