@@ -1,5 +1,8 @@
 """The fail-open boundary: whatever fails inside lz_otel is counted, logged once, and never raised.
 
+One thing passes: what a signal's handler of the host raises while the host's thread happens to be in our code
+(a soft time limit, say). It is meant for the host.
+
 ``Exception`` is caught, ``MemoryError`` and ``RecursionError`` included; ``KeyboardInterrupt``,
 ``SystemExit`` and cancellation are not ours to swallow. The log line holds the place and the exception's
 class only: a message or a traceback with locals might quote a prompt.
@@ -7,11 +10,14 @@ class only: a message or a traceback with locals might quote a prompt.
 
 from __future__ import annotations
 
+import functools
 import logging
+import signal
 import threading
 import time
+import traceback
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +38,13 @@ class Guard:
         self._logged: dict[tuple[str, str], float] = {}
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Note a swallowed fault. Never raises.
+        """Note a swallowed fault. Raises nothing but what a signal's handler of the host has raised.
 
         Args:
             where: a value of the catalogue's list for ``lz.internal.errors``.
             error: what was caught.
         """
-        if self.strict:
+        if self.strict or _of_a_signal(error):
             raise error
         try:
             if self.on_fault is not None:
@@ -65,6 +71,24 @@ class Guard:
         """Forget what was logged (tests, forked children)."""
         self._lock = threading.RLock()
         self._logged.clear()
+
+
+def _of_a_signal(error: BaseException) -> bool:
+    """Whether a signal's handler raised it: these run between any two steps of the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    frames = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
+    return any(_code(signal.getsignal(number)) in frames for number in signal.valid_signals())
+
+
+def _code(handler: Any) -> Any:
+    """What a handler runs: of a function, a method, a partial or an object that can be called."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    if not callable(handler):  # the default, or ignored
+        return None
+    code = getattr(handler, "__code__", None)
+    return code or getattr(type(handler).__call__, "__code__", None)
 
 
 def _place(error: BaseException) -> str:

@@ -52,10 +52,12 @@ class _Shell:
             raise AttributeError(name)
         return getattr(self._inner, name)
 
-    def __del__(self) -> None:
-        observer = self.__dict__.get("_observer")
-        if observer is not None and not observer.over:
-            tell(observer.drop)
+
+def _dropped(shell: Any) -> None:
+    """Finalizer of a shell whose body is not over."""
+    observer = shell.__dict__.get("_observer")
+    if observer is not None and not observer.over:
+        tell(observer.drop)
 
 
 def shells(module: ModuleType) -> tuple[Any, Any]:
@@ -82,10 +84,16 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
                 tell(observer.fail, error)
                 raise
             tell(observer.end)
+            self.__class__ = SyncBody
 
         def close(self) -> None:
             tell(self._observer.close)
+            self.__class__ = SyncBody
             self._inner.close()
+
+    # Only until the body is over: what a signal's handler raises in a finalizer never reaches the host
+    class UnreadSyncBody(SyncBody):
+        __del__ = _dropped
 
     class AsyncBody(_Shell, module.AsyncByteStream):  # type: ignore[misc, name-defined]
         async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -105,10 +113,15 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
                 tell(observer.fail, error)
                 raise
             tell(observer.end)
+            self.__class__ = AsyncBody
 
         async def aclose(self) -> None:
             tell(self._observer.close)
+            self.__class__ = AsyncBody
             await self._inner.aclose()
 
-    _SHELLS[module.__name__] = (SyncBody, AsyncBody)
-    return SyncBody, AsyncBody
+    class UnreadAsyncBody(AsyncBody):
+        __del__ = _dropped
+
+    _SHELLS[module.__name__] = (UnreadSyncBody, UnreadAsyncBody)
+    return _SHELLS[module.__name__]

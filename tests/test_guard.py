@@ -1,0 +1,109 @@
+"""The fail-open boundary: our faults end there, what is meant for the host passes."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from typing import Any
+
+import httpx2
+import pytest
+
+import lz_otel
+from lz_otel._guard import Guard, guard
+from tests.wire_doubles import A_JSON, transport
+
+
+class SoftTimeLimit(Exception):  # noqa: N818 - as they are called there
+    """What a task queue raises in its workers."""
+
+
+def function(*_: Any) -> None:
+    """A handler."""
+    raise SoftTimeLimit
+
+
+class Handlers:
+    """Handlers of other kinds."""
+
+    def method(self, *_: Any) -> None:
+        """Bound."""
+        raise SoftTimeLimit
+
+    def __call__(self, *_: Any) -> None:
+        raise SoftTimeLimit
+
+
+def noted(made: Guard) -> None:
+    """A signal strikes where faults are caught."""
+    try:
+        os.kill(os.getpid(), signal.SIGUSR1)
+    except SoftTimeLimit as error:
+        made.fault("judge", error)
+
+
+@pytest.mark.parametrize("handler", [function, functools.partial(function, 1), Handlers().method, Handlers()], ids=["function", "partial", "method", "object"])
+def test_what_a_signals_handler_raises_is_the_hosts(handler: Any) -> None:
+    """A soft time limit that strikes while we are at work is not swallowed, and is no fault of ours."""
+    made, counted = Guard(), []
+    made.on_fault = counted.append
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(SoftTimeLimit):
+            noted(made)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert [] == counted
+
+
+def test_the_same_exception_from_elsewhere_is_swallowed() -> None:
+    """Only the handler's own frames tell: its class says nothing."""
+    made, counted = Guard(), []
+    made.on_fault = counted.append
+    try:
+        raise SoftTimeLimit
+    except SoftTimeLimit as error:
+        made.fault("judge", error)
+    assert ["judge"] == counted
+
+
+@pytest.mark.parametrize("place", ["_pipeline.Pipeline.begin", "_conclusions.rules.call", "_pipeline._extract.identify"])
+def test_a_signal_in_the_middle_of_a_call(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it strikes, the host gets its exception, and the next call is seen as if nothing had been."""
+    from lz_otel.testing import capture
+
+    owner_path, _, name = place.rpartition(".")
+    owner: Any = lz_otel
+    for part in owner_path.split("."):
+        owner = getattr(owner, part)
+    original = getattr(owner, name)
+    struck = []
+
+    def strike(*args: Any, **kwargs: Any) -> Any:
+        if not struck:
+            struck.append(True)
+            os.kill(os.getpid(), signal.SIGUSR1)
+        return original(*args, **kwargs)
+
+    before = signal.signal(signal.SIGUSR1, function)
+    try:
+        with capture() as seen:
+            client = httpx2.Client(transport=transport(httpx2, lambda _: httpx2.Response(200, json=A_JSON)))
+            lz_otel.instrument_client(client)
+
+            def ask_and_scrape() -> None:
+                client.post("https://api.anthropic.com/v1/messages", json={"model": "m", "messages": []},
+                            headers={"anthropic-version": "1"})  # fmt: skip
+                seen.store.snapshot()
+
+            monkeypatch.setattr(owner, name, strike)
+            with pytest.raises(SoftTimeLimit):
+                ask_and_scrape()
+            monkeypatch.undo()
+            ask_and_scrape()
+            assert 1 <= seen.value("gen_ai.client.inference.duration") <= 2
+            assert 0 == seen.value("lz.call.active")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not guard.strict
