@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lz_otel._capture.observer import Observer
     from lz_otel._measure.labels import Labels
     from lz_otel._measure.store import Store
-    from lz_otel.model import Request
+    from lz_otel.model import Facts, Request
 
 __all__ = ["Conclusions"]
 
@@ -67,7 +67,7 @@ class Conclusions:
             if self.judges is not None:
                 self.judges.counted(self._exchange(call, observer, observer.ending, observer.error_type))
             return
-        common = self.name(call, observer)
+        common = self.name(call, observer.facts)
         rows += rules.attempt(common, observer.attempt_status, self._retry_reason(call, observer))
         call.last_status = observer.attempt_status
         if call.overhead is not None:
@@ -132,13 +132,16 @@ class Conclusions:
         if self.spans is not None:
             self.spans.call_ended(call, observer, ended)
         for listener in self.call_listeners:
-            listener(ended, exchange)
+            try:
+                listener(ended, exchange)
+            except Exception as fault:  # noqa: BLE001 - a log that cannot be written must not lose the call
+                guard.fault("audit", fault)
         return ended
 
-    def name(self, call: Call, observer: Observer) -> tuple[str, ...]:
+    def name(self, call: Call, facts: Facts) -> tuple[str, ...]:
         """The common attributes of a call, from its first attempt."""
         if call.common is None:
-            facts, operation = observer.facts, call.operation
+            operation = call.operation
             call.common = self.labels.common(
                 facts.operation if facts.operation in OPERATIONS else "other",
                 facts.provider,
@@ -196,6 +199,7 @@ class Conclusions:
             observer.request, observer.reader.facts, observer.status, observer.headers, ending, call.started_at,
             observer.ended_at, observer.first_byte_at, error_type,
         )  # fmt: skip
+        exchange.trace_id = call.trace_id
         operation = call.operation
         if operation is not None:
             exchange.route, exchange.group, exchange.session = operation.name, operation.group, operation.session

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["BoundedMap", "BoundedSet", "ForkSafeLock", "Locked", "digest"]
+__all__ = ["BoundedMap", "BoundedSet", "Locked", "digest"]
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
@@ -34,25 +34,16 @@ def digest(data: bytes | memoryview) -> int:
 
 
 class Locked:
-    """What holds a lock, ``_lock``; the child of a ``fork`` starts with an unlocked one."""
+    """What holds a lock, ``_lock``; the child of a ``fork`` starts with an unlocked one.
+
+    To be taken by ``with`` only: a signal's handler that raises may come between ``acquire`` and what follows.
+    """
 
     __slots__ = ("__weakref__", "_lock")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         _instances.add(self)
-
-
-class ForkSafeLock(Locked):
-    """Such a lock by itself, for a ``with`` block."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 class BoundedMap(Locked, Generic[K, V]):

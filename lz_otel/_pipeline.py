@@ -7,7 +7,6 @@ ours): the shells of the capture stage catch and count it.
 from __future__ import annotations
 
 import random
-import threading
 from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from lz_otel import _extract
 from lz_otel._capture import collector
 from lz_otel._capture.bodies import forget
-from lz_otel._capture.calls import Call, current_call, current_operation
+from lz_otel._capture.calls import Call, current_call, current_operation, current_trace
 from lz_otel._capture.headers import is_cancellation, lower
 from lz_otel._capture.observer import Observer
 from lz_otel._conclusions import Conclusions
 from lz_otel._guard import guard
+from lz_otel._turn import Turn
 from lz_otel.catalogue import CALL_ACTIVE, INTERNAL_ERRORS
 from lz_otel.model import Ending, Request
 
@@ -36,6 +36,7 @@ _REDIRECT_KEY = "lz_otel.call"
 # the allocator shrink its heap, and the host's next calls paid 11 page faults each (C)
 _BATCH = 256
 _MAX_WEIGHT = 524_288
+_MAX_BACKLOG = 4 * _BATCH  # from here on a call waits for its turn, so that what waits does not grow for ever
 _MAX_KNOWN, _MAX_PATH = 1024, 512
 _PATIENCE = 1.0  # seconds to wait for another thread's turn: longer than any takes (C)
 
@@ -99,8 +100,7 @@ class Pipeline:
         self.dropped: deque[Any] = deque()  # found by the garbage collector, which must not report
         self._waiting: deque[Observer | Call] = deque()  # ended, and not read yet
         self._weight = 0
-        self._turn = threading.RLock()  # who works off what waits
-        self._working = False
+        self._turn = Turn()  # who works off what waits
         self._open: set[Call] = set()
         self._active: set[tuple[str, ...]] = set()
         # Addresses that have spoken an LLM API: host, path and what they may speak
@@ -201,8 +201,10 @@ class Pipeline:
         if call.attempts == 1:
             if call.operation is not None:
                 call.operation.call_begun()
+            if self.conclusions.call_listeners:
+                call.trace_id = current_trace()
             if self.prompt:
-                self.store.add(((CALL_ACTIVE, self.conclusions.name(call, observer), 1.0),))
+                self.store.add(((CALL_ACTIVE, self.conclusions.name(call, observer.facts), 1.0),))
             else:
                 call.first = observer
                 self._open.add(call)
@@ -284,29 +286,16 @@ class Pipeline:
             return
         if self.dropped:
             self._collect_dropped()
-        if prompt or len(self._waiting) >= _BATCH or self._weight >= _MAX_WEIGHT:
-            self._work_off(_PATIENCE if prompt else 0.0)
-
-    def _work_off(self, patience: float) -> None:
-        """Work, unless another thread does, or this one does already (a signal's handler comes in between)."""
-        if not self._turn.acquire(timeout=patience):
-            return
-        try:
-            if not self._working:
-                self._working = True
-                try:
-                    self._work()
-                finally:
-                    self._working = False
-        finally:
-            self._turn.release()
+        waiting = len(self._waiting)
+        if prompt or waiting >= _BATCH or self._weight >= _MAX_WEIGHT:
+            self._turn.run(self._work, _PATIENCE if prompt or waiting >= _MAX_BACKLOG else 0.0)
 
     def catch_up(self) -> None:
         """Work off everything that waits; called before anybody reads the numbers."""
         if collector.inside():
             return
         self._collect_dropped()
-        self._work_off(_PATIENCE)
+        self._turn.run(self._work, _PATIENCE)
         for step in (self.conclusions.read_limits, self._count_active):
             try:
                 step()
@@ -329,29 +318,34 @@ class Pipeline:
                 forget(self, item if isinstance(item, Call) else item.call)
 
     def _work(self) -> None:
-        """Read and count what has ended, in order."""
+        """Read and count what has ended by now, in order; what ends meanwhile is the next one's."""
         rows: list[Any] = []
-        waiting = self._waiting
+        waiting, generation = self._waiting, self.generation
         self._weight = 0
-        while waiting:
-            try:
-                item = waiting.popleft()
-            except IndexError:
-                break
-            try:
-                if isinstance(item, Call):
-                    self._count_call(item, rows)
-                elif self.ready(item):
-                    self.conclusions.attempt(item, rows)
-            except Exception as fault:  # noqa: BLE001 - one odd call must not lose the others
-                guard.fault("measure", fault)
-                if isinstance(item, Call):
-                    self._release(item)
-            finally:
-                if isinstance(item, Call):
-                    item.first = item.last = None  # no cycle: else the garbage collector would have to find them
-        if rows:
-            self.store.add(rows)
+        try:
+            for _ in range(len(waiting)):
+                try:
+                    item = waiting.popleft()
+                except IndexError:
+                    break
+                self._read(item, rows)
+        finally:  # a signal's handler may have left by an exception, or have forked
+            if rows and generation == self.generation:
+                self.store.add(rows)
+
+    def _read(self, item: Observer | Call, rows: list[Any]) -> None:
+        try:
+            if isinstance(item, Call):
+                self._count_call(item, rows)
+            elif self.ready(item):
+                self.conclusions.attempt(item, rows)
+        except Exception as fault:  # noqa: BLE001 - one odd call must not lose the others
+            if isinstance(item, Call):
+                self._release(item)
+            guard.fault("measure", fault)
+        finally:
+            if isinstance(item, Call):
+                item.first = item.last = None  # no cycle: else the garbage collector would have to find them
 
     def _count_call(self, call: Call, rows: list[Any]) -> None:
         if call.common is not None:
@@ -367,12 +361,19 @@ class Pipeline:
             return
         counts: dict[tuple[str, ...], int] = dict.fromkeys(self._active, 0)
         for call in list(self._open):
-            first = call.first
-            if first is not None and self.ready(first) and first.facts.llm_call:
-                common = self.conclusions.name(call, first)
+            common = call.common or self._name(call)
+            if common is not None:
                 counts[common] = counts.get(common, 0) + 1
         self._active.update(counts)
         self.store.put(CALL_ACTIVE, counts)
+
+    def _name(self, call: Call) -> tuple[str, ...] | None:
+        """The common attributes of a call in flight. Its reader is not ours to set: the host's thread may be at it."""
+        first = call.first
+        if first is None:
+            return None
+        reader = first.reader or _extract.identify(first.candidates, first.request, self.providers)
+        return self.conclusions.name(call, reader.facts) if reader is not None and reader.facts.llm_call else None
 
     # --- faults, fork ---------------------------------------------------------------------
 
@@ -387,7 +388,6 @@ class Pipeline:
         self._waiting.clear()
         self._open.clear()
         self._active.clear()
-        self._turn = threading.RLock()
-        self._working = False
+        self._turn = Turn()
         self.conclusions.after_fork_in_child()
         self.store.clear()

@@ -167,6 +167,7 @@ class Exchange:
         "session",
         "started_at",
         "status",
+        "trace_id",
     )
 
     def __init__(
@@ -196,4 +197,5 @@ class Exchange:
         self.route = route
         self.group = group
         self.session = session
+        self.trace_id: str | None = None  # of the span in which the call began, where somebody logs it
         self.cost: Any = None  # what the price table says, once a mechanism has asked it

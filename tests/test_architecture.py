@@ -22,6 +22,7 @@ BASE = {
     "_version": set(),
     "_guard": set(),
     "_memory": {"model", "errors"},
+    "_turn": set(),
     "_vocabulary": set(),
     "catalogue": {"_vocabulary", "errors"},
     "_config": {"catalogue", "errors", "_version"},

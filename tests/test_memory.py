@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lz_otel._memory import BoundedMap, BoundedSet, ForkSafeLock, digest
+from lz_otel._memory import BoundedMap, BoundedSet, Locked, digest
 
 
 def test_oldest_entry_is_dropped() -> None:
@@ -144,8 +144,8 @@ def test_clear_never_waits() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_lock_is_free_in_the_child() -> None:
     """A lock held at the time of a fork is free in the child, and excludes others in the parent."""
-    lock = ForkSafeLock()
-    with lock:
+    lock = Locked()
+    with lock._lock:
         assert lock._lock.locked()
         pid = os.fork()
         if pid == 0:

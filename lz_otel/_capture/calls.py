@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lz_otel._capture.observer import Observer
 
-__all__ = ["Call", "current_call", "current_operation", "inner_seen"]
+__all__ = ["Call", "current_call", "current_operation", "current_trace", "inner_seen"]
 
 
 class Call:
@@ -27,6 +27,7 @@ class Call:
         seen_counts: retry counts (``x-stainless-retry-count``) of the attempts so far.
         last: the attempt that ended last.
         prompt: somebody wants to know of it at once; asked as it begins.
+        trace_id: of the span in which it began, where somebody logs it.
         token, span_token: what the SDK's hook undoes when the request method is left.
     """
 
@@ -50,6 +51,7 @@ class Call:
         "span_token",
         "started_at",
         "token",
+        "trace_id",
     )
 
     def __init__(self, started_at: float, *, sdk: bool, operation: Any = None) -> None:
@@ -71,6 +73,7 @@ class Call:
         self.span: Any = None
         self.token: Any = None
         self.span_token: Any = None
+        self.trace_id: str | None = None
         self._ended = [True]
 
     def end_once(self) -> bool:
@@ -92,3 +95,11 @@ current_operation: ContextVar[Any] = ContextVar("lz_otel_operation", default=Non
 # Set while a custom transport of an instrumented client runs: the innermost transport that
 # sees the request reports it, so that a transport around another is not counted twice.
 inner_seen: ContextVar[list[bool] | None] = ContextVar("lz_otel_inner_seen", default=None)
+
+
+def current_trace() -> str | None:
+    """Id of the trace that is current here, in hexadecimal; ``None`` outside of any."""
+    from opentelemetry import trace  # only where somebody logs calls: importing it takes milliseconds
+
+    context = trace.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context.is_valid else None

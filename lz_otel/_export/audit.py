@@ -33,13 +33,6 @@ _QUEUE = 1000
 _MAX_ENTRY = 4 * 1024 * 1024
 
 
-def _trace_id() -> str | None:
-    from opentelemetry import trace
-
-    context = trace.get_current_span().get_span_context()
-    return f"{context.trace_id:032x}" if context.is_valid else None
-
-
 class CallLog:
     """One JSON line per call on the logger ``lz_otel.calls`` (level INFO), without any content."""
 
@@ -75,7 +68,7 @@ class CallLog:
             "cache_read_tokens": facts.cache_read_tokens,
             "cache_write_tokens": facts.cache_write_tokens,
             "cost_usd": None if ended.cost is None else ended.cost.usd,
-            "trace_id": _trace_id(),
+            "trace_id": None if exchange is None else exchange.trace_id,
         }
         for result in ended.results:
             if result.verdict is not None:
@@ -182,7 +175,7 @@ class AuditLog:
             "route": ended.common[3],
             "group": ended.common[4],
             "response_id": ended.facts.response_id,
-            "trace_id": _trace_id(),
+            "trace_id": exchange.trace_id,
             "body": body,
         }
         try:

@@ -188,11 +188,15 @@ class MultiprocessExporter:
         self._detach()
         if self._server:
             self._server.stop(timeout)
-        with _inside:
+        if not _inside.acquire(timeout=1.0):  # a signal's handler that stops us may itself stand in the way
+            return
+        try:
             for metric in self._store.metrics:
                 if metric.kind == UP_DOWN:
                     for cell in self._cells[id(metric)].values():
                         cell.value.set(0.0)
+        finally:
+            _inside.release()
 
     def _detach(self) -> None:
         if self._first_call:

@@ -19,9 +19,9 @@ from lz_otel._judge.base import Mechanism, is_claude, ok
 from lz_otel._judge.prompt_automatic import MINIMUM, AutomaticCache, flatten
 from lz_otel._judge.prompt_digest import Digester, Prompt, Top, decode
 from lz_otel._judge.prompt_explicit import ExplicitCache, Place, Seen, minimum_tokens
-from lz_otel._judge.prompt_lineage import Lineage, Sections
+from lz_otel._judge.prompt_lineage import FirstUse
 from lz_otel._judge.result import Result
-from lz_otel._memory import BoundedMap, ForkSafeLock
+from lz_otel._memory import BoundedMap
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ _OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whos
 _ABSENT_IS_ZERO = frozenset({"gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai"})
 _NO_CACHE = ("gemini-1", "gemini-2.0")  # models older than the automatic cache
 _HIT = Verdict(NAME, "hit")
-_UNKNOWN = Sections(0, 0, 0)
 _tuple = tuple.__new__  # a call of a NamedTuple takes twice as long, and this one is made for every call
 _NO_VERDICT = ""  # the word cache_control stood in a text, the request has no breakpoint
 # Keys that change every hour or with every request tell nothing about the workspace.
@@ -100,8 +99,7 @@ class PromptCache(Mechanism):
         self._places: BoundedMap[int, Place] = BoundedMap(max_scopes * 4)
         self._explicit = ExplicitCache(max_entries, max_scopes)
         self._automatic = AutomaticCache(max_entries // 2, max_scopes)
-        self._others = Lineage(max_scopes)
-        self._others_lock = ForkSafeLock()
+        self._others = FirstUse(max_scopes)
 
     def judge(self, exchange: Exchange) -> Result | None:
         """See the module. ``saved_usd`` is negative where writing cost more than reading saved."""
@@ -184,10 +182,7 @@ class PromptCache(Mechanism):
         if facts.provider not in _OPENAI and not named:
             # Lifetimes and steps of other vendors are not documented: only a first use is sure.
             place = seen.place
-            with self._others_lock:
-                reason = self._others.reason(place.line, seen.start, place.model, _UNKNOWN, ())
-                self._others.add(place.line, seen.first, place.model, _UNKNOWN, 0)
-            return reason if reason == "first_use" else None
+            return self._others.reason(place.line, seen.start, seen.first, place.model)
         top = _decoded(exchange.request)
         flat = None if top is None else flatten(top)
         return None if flat is None else self._automatic.follow(seen, flat, tokens)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel._memory import BoundedMap
+from lz_otel._memory import BoundedMap, Locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Lineage", "Sections"]
+__all__ = ["FirstUse", "Lineage", "Sections"]
 
 LINEAGE = 64
 
@@ -78,3 +78,25 @@ def _difference(earlier: Iterable[_Request], model: int, sections: Sections, cha
     if all(tail in chain for _, tail in same):
         return "first_use"  # nothing changed: what came before was too short to be kept
     return "history_changed"
+
+
+class FirstUse(Locked):
+    """Whether a route is used for the first time: all that is sure where a vendor's rules are not documented.
+
+    Args:
+        max_scopes: most routes.
+    """
+
+    def __init__(self, max_scopes: int) -> None:
+        super().__init__()
+        self._lineage = Lineage(max_scopes)
+
+    def reason(self, key: int, start: float, first: float, model: int) -> str | None:
+        """Take in one request; ``first_use`` where no earlier one could have filled the cache."""
+        with self._lock:
+            reason = self._lineage.reason(key, start, model, _UNKNOWN, ())
+            self._lineage.add(key, first, model, _UNKNOWN, 0)
+        return reason if reason == "first_use" else None
+
+
+_UNKNOWN = Sections(0, 0, 0)

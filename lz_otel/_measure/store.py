@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue
@@ -76,7 +77,9 @@ class Store:
         self.touch_listeners: list[Callable[[Metric, list[tuple[str, ...]]], None]] = []
         self.before_snapshot: list[Callable[[], None]] = []  # brings in what is still outstanding
         self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
-        self._noted: deque[Sequence[Any]] = deque(maxlen=_MAX_NOTED)  # measured inside the garbage collector
+        self._inside: set[int] = set()  # threads that are in the middle of `add` or `touch`
+        # Measured in the middle of those by the same thread: by a signal's handler, or inside the garbage collector
+        self._noted: deque[Sequence[Any]] = deque(maxlen=_MAX_NOTED)
         self._data: dict[Metric, dict[tuple[str, ...], Any]] = {}
         self._slots: dict[int, tuple[dict[tuple[str, ...], Any], str, tuple[float, ...], Metric]] = {}
         for metric in self.metrics:
@@ -89,11 +92,27 @@ class Store:
 
         A value of a histogram may also be a prepared ``(counts, sum, count)`` of the metric's own buckets.
         """
-        if collector.inside():  # perhaps in the middle of this very method
+        me = get_ident()
+        if me in self._inside or collector.inside():
             self._noted.append(measurements)
             return
+        rest = iter(measurements)
+        try:
+            self._inside.add(me)
+            try:
+                self._apply(rest)
+            except BaseException:  # above all a signal's handler that leaves by an exception
+                self._apply(rest)
+                raise
+            finally:
+                for listener in self.listeners:
+                    listener(measurements)
+        finally:
+            self._inside.discard(me)
         if self._noted:
             self._catch_up()
+
+    def _apply(self, measurements: Iterable[Any]) -> None:
         slots = self._slots
         with self._lock:
             for metric, labels, value in measurements:
@@ -127,12 +146,10 @@ class Store:
                         data[labels] = value
                     else:
                         data[labels] += value
-        for listener in self.listeners:
-            listener(measurements)
 
     def _catch_up(self) -> None:
-        """Apply what was only noted."""
-        while self._noted:
+        """Apply what was only noted, unless it would only be noted again."""
+        while self._noted and get_ident() not in self._inside and not collector.inside():
             try:
                 measurements = self._noted.popleft()
             except IndexError:  # another thread was quicker
@@ -140,15 +157,24 @@ class Store:
             self.add(measurements)
 
     def put(self, metric: Metric, values: Mapping[tuple[str, ...], float]) -> None:
-        """Set points to what was counted elsewhere (calls in flight)."""
+        """Set points to what was counted elsewhere (calls in flight); what the cap does not admit is added up."""
         slot = self._slots.get(id(metric))
         if slot is None:
             return
         data = slot[0]
+        totals: dict[tuple[str, ...], float] = {}
         with self._lock:
+            room = self._admitted - len(data)
             for labels, value in values.items():
-                key = labels if labels in data else self._admit(slot, labels)
-                data[key] = float(value)
+                key = labels
+                if labels not in data:
+                    room -= 1
+                    if room < 0:
+                        key = _others(metric, labels)
+                        if key not in data and key not in totals:  # once, not with every scrape
+                            self._count_overflow(metric)
+                totals[key] = totals.get(key, 0.0) + float(value)
+            data.update(totals)
 
     def touch(self, metric: Metric, label_sets: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """Let counters start at 0, so that ``increase`` sees their first event. Returns the new sets.
@@ -159,17 +185,25 @@ class Store:
         made: list[tuple[str, ...]] = []
         if slot is None:
             return made
+        me = get_ident()
+        if me in self._inside:
+            self._noted.append([(metric, labels, 0.0) for labels in label_sets])
+            return made
         data = slot[0]
-        with self._lock:
-            for labels in label_sets:
-                if len(data) * 2 >= self.max_series:
-                    break
-                if labels not in data:
-                    data[labels] = 0.0
-                    made.append(labels)
-        if made:
-            for listener in self.touch_listeners:
-                listener(metric, made)
+        try:
+            self._inside.add(me)
+            with self._lock:
+                for labels in label_sets:
+                    if len(data) * 2 >= self.max_series:
+                        break
+                    if labels not in data:
+                        data[labels] = 0.0
+                        made.append(labels)
+            if made:
+                for listener in self.touch_listeners:
+                    listener(metric, made)
+        finally:
+            self._inside.discard(me)
         return made
 
     def _admit(self, slot: Any, labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,14 +211,14 @@ class Store:
         data, _, _, metric = slot
         if len(data) < self._admitted:
             return labels
+        self._count_overflow(metric)
+        return _others(metric, labels)
+
+    def _count_overflow(self, metric: Metric) -> None:
         overflow = self._data.get(catalogue.INTERNAL_OVERFLOW)
         if overflow is not None and metric is not catalogue.INTERNAL_OVERFLOW:
             key = (metric.name,)
             overflow[key] = overflow.get(key, 0.0) + 1
-        return tuple(
-            OTHER if not a.values else (v if v in a.values else OTHER)
-            for a, v in zip(metric.attributes, labels, strict=True)
-        )
 
     def _new_cell(self, slot: Any, labels: tuple[str, ...]) -> tuple[tuple[str, ...], _Cell]:
         data = slot[0]
@@ -238,6 +272,15 @@ class Store:
     def clear(self) -> None:
         """Start from zero (a forked child must not report its parent's calls again)."""
         self._lock = threading.RLock()  # the parent's lock may be held by a thread that is not here
+        self._inside = set()
         self.started_ns = time.time_ns()
         for data in self._data.values():
             data.clear()
+
+
+def _others(metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """The label set that takes in those over the cap: open values become ``other``."""
+    return tuple(
+        OTHER if not a.values else (v if v in a.values else OTHER)
+        for a, v in zip(metric.attributes, labels, strict=True)
+    )

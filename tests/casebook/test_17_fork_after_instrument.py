@@ -95,7 +95,7 @@ calls(5)
 held, release = threading.Event(), threading.Event()
 
 def hold():  # a thread in the middle of everything of ours
-    with lz_otel._runtime._lock, runtime.store._lock, runtime.pipeline._turn, guard._lock:
+    with lz_otel._runtime._lock, runtime.store._lock, runtime.pipeline._turn._lock, guard._lock:
         held.set()
         release.wait(20)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel import catalogue as c
 from lz_otel._measure.store import HistogramValue, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COMMON = ("chat", "anthropic", "m", "", "")
 
@@ -120,3 +125,60 @@ def test_clear_starts_from_zero() -> None:
     made._lock.acquire()
     made.clear()
     assert made.snapshot() == []
+
+
+def test_a_handler_in_the_middle_of_adding_loses_nothing() -> None:
+    """What a signal's handler measures while its thread is inside `add` is added afterwards, listeners included."""
+    made = store()
+    row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
+    heard: list[int] = []
+
+    class Handler(tuple[Any, ...]):
+        """A row whose reading is interrupted."""
+
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[Any]:
+            made.add([row, row])
+            made.touch(c.ATTEMPTS, [(*COMMON, "500")])
+            assert points(made, c.ATTEMPTS) in ({}, {(*COMMON, "200"): 1.0})  # a scrape within the handler ends, too
+            return super().__iter__()
+
+    made.listeners.append(lambda rows: heard.append(len(rows)))
+    made.add([row, Handler(row), row])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 5.0, (*COMMON, "500"): 0.0}
+    assert sorted(heard) == [1, 2, 3]
+
+
+def test_a_handler_that_raises_in_the_middle_of_adding_loses_one_row_at_most() -> None:
+    """The rest of a batch is added before the exception goes on."""
+    made = store()
+    row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
+
+    class Raising(tuple[Any, ...]):
+        """A row whose reading ends the process."""
+
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[Any]:
+            raise SystemExit(0)
+
+    with pytest.raises(SystemExit):
+        made.add([row, Raising(row), row, row])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 3.0}
+    made.add([row])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 4.0}
+
+
+def test_what_is_put_over_the_cap_is_added_up() -> None:
+    """Calls in flight of models over the cap are all in ``other``, and one scrape counts as much overflow as ten."""
+    made = store(max_series=4)
+    values = {("chat", "anthropic", f"m{n}", "", ""): 2.0 for n in range(10)}
+    for _ in range(10):
+        made.put(c.CALL_ACTIVE, values)
+        found = points(made, c.CALL_ACTIVE)
+        assert 20.0 == sum(found.values())  # type: ignore[call-overload]  # floats all
+        assert {(c.CALL_ACTIVE.name,): 1.0} == points(made, c.INTERNAL_OVERFLOW)
+    assert 12.0 <= found["chat", "other", "other", "other", "other"]  # type: ignore[operator]
+    made.put(c.CALL_ACTIVE, dict.fromkeys(values, 0.0))
+    assert {0.0} == set(points(made, c.CALL_ACTIVE).values())

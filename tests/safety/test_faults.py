@@ -38,7 +38,6 @@ DOORS = {
     "_capture/sdk.py:_look_for_span": "the same within",
     "_capture/sdk.py:_sync_": "stands in the place of the SDK's method",
     "_capture/patch.py:_now": "the ``try`` around the clock",
-    "_capture/collector.py:_note": "called by the garbage collector, which prints what it raises; it sets a variable",
     "_pipeline.py:_Redirect.__del__": "called by the interpreter, which prints what it raises; it is a ``try``",
     "_export/prometheus.py:StoreCollector.collect": "called by the host's page; it is a ``try``",
     "_export/audit.py:AuditLog._run": "the loop of a thread of its own: a ``try``; a thread that ends is begun again",
@@ -51,7 +50,7 @@ DOORS = {
     "_capture/patch.py:_module_of": "part of it",
 }
 # Where faults are counted. When this is broken nothing can be counted.
-COUNTING = ("_measure/store.py:Store.add", "_pipeline.py:Pipeline.count_fault", "_capture/collector.py:inside")
+COUNTING = ("_measure/store.py:Store.add", "_measure/store.py:Store._apply", "_pipeline.py:Pipeline.count_fault", "_capture/collector.py:inside")
 # What fails in a decoder cannot be told from a broken body, and counts as one.
 BODIES = ("_capture/encodings.py",)
 
