@@ -167,4 +167,4 @@ def transport_error(error: BaseException) -> str:
         found = _BY_CLASS.get(cls.__name__)
         if found is not None:
             return found
-    return "cancelled" if is_cancellation(error) else "other_error"
+    return "cancelled" if is_cancellation(error) or isinstance(error, GeneratorExit) else "other_error"

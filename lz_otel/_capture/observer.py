@@ -288,8 +288,8 @@ class Observer:
         self.feed = _nothing  # no cycle through a bound method, nothing more to see
         if error is not None:  # the exception itself holds the host's frames: it is not kept
             self.ended_at = perf_counter()
-            name = "" if is_cancellation(error) else type(error).__name__
-            self._failure = (name, transport_error(error))
+            status = transport_error(error)
+            self._failure = ("" if status == "cancelled" else type(error).__name__, status)
         else:  # when the last piece of the body came
             if self._straight:
                 self.last_byte_at = self.reader.fed_at

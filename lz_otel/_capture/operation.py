@@ -167,7 +167,7 @@ class Operation:
             current_operation.reset(token)
         one._left_at = perf_counter()
         try:
-            one._error = error is not None and not is_cancellation(error)
+            one._error = error is not None and not isinstance(error, GeneratorExit) and not is_cancellation(error)
             if one._open <= 0:
                 one._report()
         except Exception as fault:  # noqa: BLE001 - the boundary to the host

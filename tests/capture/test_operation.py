@@ -15,7 +15,7 @@ from lz_otel.testing import Capture, capture
 from tests.wire_doubles import A_JSON, a_full, transport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 ASK: dict[str, Any] = {"max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
 URL = "https://api.anthropic.com/v1/messages"
@@ -354,3 +354,18 @@ def test_without_instrument_nothing_happens() -> None:
         lz_otel.record_response_cache(hit=True)
     assert lz_otel.instrument_client(object()) == 0
     assert lz_otel.status().enabled is False
+
+
+def test_an_operation_whose_generator_is_closed_is_no_error() -> None:
+    """A consumer that has read enough closes the generator: nothing has failed."""
+
+    def answers() -> Iterator[int]:
+        with lz_otel.operation("stream"):
+            yield 1
+            yield 2
+
+    with capture(strict=True) as seen:
+        generator = answers()
+        next(generator)
+        generator.close()
+        assert {("stream", "full"): 1} == outcomes(seen)
