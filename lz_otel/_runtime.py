@@ -49,6 +49,7 @@ _current: _Runtime | None = None
 _hooks = Hooks()
 _sdks = SdkHooks(_hooks)
 _fork_registered = False
+_UNDO_LIMIT = 1.0  # seconds that exporters may take to stop when a start has failed
 
 
 class Status:
@@ -87,6 +88,7 @@ class _Runtime:
     """One instrumentation in force."""
 
     def __init__(self, settings: Settings, meter_provider: Any, tracer_provider: Any, registry: Any) -> None:
+        from lz_otel._export import making
         from lz_otel._judge.cost import Prices
 
         self.settings = settings
@@ -108,16 +110,16 @@ class _Runtime:
         )
         self.reports = Reports(self.store, self.labels, lambda: () if self.judges is None else self.judges.awake)
         self.hooks, self.sdks = _hooks, _sdks
-        self.exporters: list[Any] = []
-        self.exporter_names: list[str] = []
-        self._make_exporters(meter_provider, registry)
+        made = making.exporters(self.store, settings, meter_provider, registry)
+        self.exporter_names, self.exporters = list(made), list(made.values())
         self.trace_names = tuple(n for n in settings.trace_exporters or () if n != "none")
         self.own_spans: Any = None
+        self.http_spans: Any = ()  # instrumentors that we have switched on
         if self.trace_names:
-            from lz_otel._export import traces
+            from lz_otel._export import _sdk_settings
 
-            traces.check_settings(self.trace_names)
-        self._make_logs()
+            _sdk_settings.traces().check_settings(self.trace_names)
+        self.audit = making.audit_log(settings, self.pipeline.conclusions.call_listeners)
         callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
         callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
         self.imports = WhenImported(callbacks)
@@ -137,54 +139,41 @@ class _Runtime:
     def _make_spans(self, tracer_provider: Any) -> Any:
         if self.settings.spans == "off":
             return None
+        from opentelemetry import trace
+
+        from lz_otel._export._sdk_settings import check_provider
         from lz_otel._measure.spans import Spans
 
+        if tracer_provider is None:
+            check_provider("tracer_provider", trace.get_tracer_provider)
         return Spans(tracer_provider, __version__, lambda method, path: candidate(method, path) is not None)
-
-    def _make_exporters(self, meter_provider: Any, registry: Any) -> None:
-        from lz_otel._export import making
-
-        settings = self.settings
-        names = settings.exporters
-        explicit = names is not None
-        host_provider = meter_provider or (None if explicit else making.global_meter_provider())
-        if host_provider is None and not explicit:
-            names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
-        for name in names or ():
-            made = making.make(name, self.store, settings, registry)
-            if made is not None:
-                self.exporters.append(made)
-                self.exporter_names.append(name)
-        if host_provider is not None:
-            from lz_otel._export.provider import ProviderExporter
-
-            self.exporters.append(ProviderExporter(self.store, host_provider, version=__version__))
-            self.exporter_names.append("meter_provider")
-
-    def _make_logs(self) -> None:
-        settings = self.settings
-        self.audit: Any = None
-        if settings.call_log or settings.audit_log:
-            from lz_otel._export import audit
-
-            if settings.call_log:
-                self.pipeline.conclusions.call_listeners.append(audit.CallLog().write)
-            if settings.audit_log:
-                self.audit = audit.AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
-                self.pipeline.conclusions.call_listeners.append(self.audit.write)
-                atexit.register(self.audit.close)
 
     # --- starting and stopping ----------------------------------------------------------------
 
     def start(self) -> None:
-        """Export, then observe: no call is seen before there is a place for its numbers."""
+        """Export, then observe: no call is seen before there is a place for its numbers.
+
+        Where that fails, what was done is undone, so that a corrected start finds ports, registries and hooks free.
+        """
+        try:
+            self._start()
+        except BaseException:
+            try:
+                self.stop(_UNDO_LIMIT)
+                for instrumentor in self.http_spans:
+                    instrumentor.uninstrument()
+            except Exception as fault:  # noqa: BLE001 - what went wrong first is what has to be told
+                guard.fault("export", fault)
+            raise
+
+    def _start(self) -> None:
         settings = self.settings
         guard.on_fault = self.pipeline.count_fault
         collector.watch()
         if self.trace_names:
-            from lz_otel._export import traces
+            from lz_otel._export import _sdk_settings
 
-            self.own_spans = traces.set_up(self.trace_names)
+            self.own_spans = _sdk_settings.traces().set_up(self.trace_names)
         for exporter in self.exporters:
             exporter.start()
         if self.own_spans is not None:
@@ -194,7 +183,7 @@ class _Runtime:
         if settings.http_spans == "on" or (settings.http_spans == "auto" and self.trace_names):
             from lz_otel._export import http_spans
 
-            http_spans.switch_on()
+            self.http_spans = http_spans.switch_on()
         self.hooks.hub = self.pipeline
         self.imports.install()
         if warning := self.prices.stale(time.time()):
@@ -308,10 +297,10 @@ def instrument(
             return Status(False)
         try:
             runtime = _Runtime(loaded, meter_provider, tracer_provider, registry)
+            _register_fork()
+            runtime.start()
         except ConfigurationError as error:
             raise _config.named(error, settings) from None
-        _register_fork()
-        runtime.start()
         _current = runtime
         status = runtime.status()
     _tell(status)

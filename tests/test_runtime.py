@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import os
+import subprocess
+import sys
 import threading
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
-from opentelemetry import metrics
+from opentelemetry import metrics, trace
+from opentelemetry.instrumentation.httpx import HTTPX2ClientInstrumentor, HTTPXClientInstrumentor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
 from prometheus_client import CollectorRegistry, generate_latest
 
 import lz_otel
 from lz_otel import _runtime
+from lz_otel._capture import imports
+from lz_otel._guard import guard
 from tests.wire_doubles import A_JSON, transport
 
 if TYPE_CHECKING:
@@ -42,6 +50,19 @@ def global_provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemoryMetricR
     assert metrics.get_meter_provider() is provider
     yield reader
     provider.shutdown()
+
+
+@pytest.fixture
+def instrumentor() -> Iterator[HTTPX2ClientInstrumentor]:
+    """The instrumentor of httpx2, off before and after."""
+    both = (HTTPXClientInstrumentor(), HTTPX2ClientInstrumentor())
+    for one in both:
+        if one.is_instrumented_by_opentelemetry:
+            one.uninstrument()
+    yield both[1]
+    for one in both:
+        if one.is_instrumented_by_opentelemetry:
+            one.uninstrument()
 
 
 def one_call() -> None:
@@ -127,6 +148,114 @@ def test_a_bad_setting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) ->
         lz_otel.instrument(exporters="none")
     assert lz_otel.status().enabled is False
     assert httpx2.HTTPTransport.handle_request is original
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "100"}, r"OTEL_BSP_MAX_QUEUE_SIZE='100' cannot .*ValueError: max_export_batch_size must"),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "9", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "10"}, r"BATCH_SIZE='\d+, \d+' cannot"),
+        ({"OTEL_BSP_SCHEDULE_DELAY": "0"}, r"OTEL_BSP_SCHEDULE_DELAY='0' cannot"),
+        ({"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "x"}, r"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT='x' cannot"),
+        ({"OTEL_PYTHON_TRACER_PROVIDER": "nope"}, r"_TRACER_PROVIDER='nope' cannot .* one of default_tracer_provider, sdk_"),
+        ({"OTEL_PYTHON_METER_PROVIDER": "nope"}, r"_METER_PROVIDER='nope' cannot .* one of default_meter_provider, sdk_"),
+        ({"OTEL_PYTHON_METER_PROVIDER": ""}, r"_METER_PROVIDER='' cannot .* or no such variable"),
+    ],
+)
+def test_what_opentelemetry_refuses_is_a_setting(
+    variables: dict[str, str], said: str, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable at which OpenTelemetry's API or SDK raises is named by our error; a corrected start then works."""
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    threads = threading.active_count()
+    with monkeypatch.context() as bad:
+        bad.setenv("OTEL_TRACES_EXPORTER", "console")
+        for name, value in variables.items():
+            bad.setenv(name, value)
+        with pytest.raises(lz_otel.ConfigurationError, match=said):
+            lz_otel.instrument(prometheus_port=0, registry=registry)
+    assert (False, threads) == (lz_otel.status().enabled, threading.active_count())
+    assert lz_otel.instrument(prometheus_port=0, registry=registry).prometheus_port
+    one_call()
+    assert "lz_attempts_total" in generate_latest(registry).decode()
+
+
+FRESH = """
+import os, threading
+import lz_otel
+for value in ("x", "64"):
+    os.environ["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"] = value
+    try:
+        print(lz_otel.instrument(prometheus_port=0, trace_exporters="console").exporters)
+    except Exception as error:
+        print(type(error).__name__, error.setting, [t.name for t in threading.enumerate()])
+"""
+
+
+def test_what_the_sdk_refuses_as_it_is_imported() -> None:
+    """In a fresh process some limits are refused by an import of the SDK already: the same error, and a second start works."""
+    env = {**os.environ, "PYTHONPATH": "."}
+    done = subprocess.run([sys.executable, "-c", FRESH], env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert "ConfigurationError OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT ['MainThread']\n('prometheus',)\n" == done.stdout
+    assert "" == done.stderr
+
+
+def test_a_provider_of_the_application_makes_its_variable_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the application has set a provider, nobody asks for the one that the variable names."""
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", TracerProvider())
+    monkeypatch.setenv("OTEL_PYTHON_TRACER_PROVIDER", "nope")
+    assert lz_otel.instrument(exporters="none").enabled
+
+
+def test_spans_that_cannot_be_exported_are_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What no setting explains (no thread is left, say) costs the spans and one line without its text."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("SECRET")
+
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert lz_otel.instrument(exporters="none", trace_exporters="console", http_spans="off").enabled
+    assert ["lz_otel: spans cannot be exported (RuntimeError)"] == [
+        r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING
+    ]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("step", ["_constants", "imports"])
+def test_a_start_that_fails_is_undone(
+    step: str,
+    error: type[BaseException],
+    registry: CollectorRegistry,
+    instrumentor: HTTPX2ClientInstrumentor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Port, registry, hooks, instrumentors, the collector's callback: nothing is left, and a second start has them all."""
+    before = (httpx2.HTTPTransport.handle_request, threading.active_count(), len(gc.callbacks), len(sys.meta_path))
+
+    def fails(*_: Any) -> None:
+        raise error("x")
+
+    with monkeypatch.context() as bad:
+        if step == "imports":
+            bad.setattr(imports.WhenImported, "install", fails)
+        else:
+            bad.setattr(_runtime._Runtime, step, fails)
+        with pytest.raises(error):
+            lz_otel.instrument(prometheus_port=0, registry=registry, http_spans="on")
+    assert before == (
+        httpx2.HTTPTransport.handle_request, threading.active_count(), len(gc.callbacks), len(sys.meta_path)
+    )  # fmt: skip
+    assert not instrumentor.is_instrumented_by_opentelemetry
+    assert "" == generate_latest(registry).decode()
+    assert guard.on_fault is None
+    port = lz_otel.instrument(prometheus_port=0, registry=registry).prometheus_port
+    assert port
+    one_call()
+    assert "lz_attempts_total" in scraped(port)
+    assert "lz_attempts_total" in generate_latest(registry).decode()
 
 
 def test_it_says_what_is_hooked(caplog: pytest.LogCaptureFixture) -> None:

@@ -115,13 +115,18 @@ class _Provider(trace.TracerProvider):
         return _Tracer(trace.get_tracer_provider().get_tracer(*args, **kwargs))
 
 
-def switch_on() -> None:
-    """Switch on the instrumentors of httpx and httpx2, where they are installed and off. What fails is a warning."""
+def switch_on() -> list[Any]:
+    """Switch on the instrumentors of httpx and httpx2, where they are installed and off. What fails is a warning.
+
+    Returns:
+        Those that were switched on.
+    """
+    on: list[Any] = []
     try:
         from opentelemetry.instrumentation import httpx as package
     except Exception as error:  # noqa: BLE001 - installed, and broken
         _LOG.warning("lz_otel: no HTTP spans (%s)", type(error).__name__)
-        return
+        return on
     for name in ("HTTPXClientInstrumentor", "HTTPX2ClientInstrumentor"):
         cls = getattr(package, name, None)
         if cls is None:
@@ -130,5 +135,7 @@ def switch_on() -> None:
             instrumentor = cls()
             if not instrumentor.is_instrumented_by_opentelemetry:
                 instrumentor.instrument(tracer_provider=_Provider())
+                on.append(instrumentor)
         except Exception as error:  # noqa: BLE001 - e.g. the client's version is not supported
             _LOG.warning("lz_otel: no HTTP spans by %s (%s)", name, type(error).__name__)
+    return on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,32 @@ if TYPE_CHECKING:
     from lz_otel._config import Settings
     from lz_otel._measure.store import Store
 
-__all__ = ["global_meter_provider", "make"]
+__all__ = ["audit_log", "exporters", "global_meter_provider", "make"]
+
+
+def exporters(store: Store, settings: Settings, meter_provider: Any, registry: Any) -> dict[str, Any]:
+    """All exporters that the settings and the application ask for, by name, not started.
+
+    Args:
+        store: the numbers.
+        settings: the settings in force.
+        meter_provider: one that the application has handed over.
+        registry: a registry of prometheus_client that the application has handed over.
+
+    Raises:
+        ConfigurationError: a standard variable of OpenTelemetry cannot be used.
+    """
+    names = settings.exporters
+    explicit = names is not None
+    host_provider = meter_provider or (None if explicit else global_meter_provider())
+    if host_provider is None and not explicit:
+        names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
+    out = {name: made for name in names or () if (made := make(name, store, settings, registry)) is not None}
+    if host_provider is not None:
+        from lz_otel._export.provider import ProviderExporter
+
+        out["meter_provider"] = ProviderExporter(store, host_provider, version=__version__)
+    return out
 
 
 def make(name: str, store: Store, settings: Settings, registry: Any) -> Any:
@@ -43,9 +69,38 @@ def make(name: str, store: Store, settings: Settings, registry: Any) -> Any:
 
 
 def global_meter_provider() -> Any:
-    """The MeterProvider that the application has set, or ``None``."""
+    """The MeterProvider that the application has set, or ``None``.
+
+    Raises:
+        ConfigurationError: ``OTEL_PYTHON_METER_PROVIDER`` names one that is not installed or cannot be made.
+    """
     from opentelemetry import metrics
     from opentelemetry.sdk.metrics import MeterProvider
 
-    provider = metrics.get_meter_provider()
+    from lz_otel._export._sdk_settings import asked
+
+    provider = asked("meter_provider", metrics.get_meter_provider)
     return provider if isinstance(provider, MeterProvider) else None
+
+
+def audit_log(settings: Settings, listeners: list[Any]) -> Any:
+    """Put the call log and the audit log that the settings ask for among the listeners of ended calls.
+
+    Returns:
+        The audit log, which is closed at an exit; ``None`` where there is none.
+
+    Raises:
+        ConfigurationError: its file cannot be written.
+    """
+    if not (settings.call_log or settings.audit_log):
+        return None
+    from lz_otel._export import audit
+
+    if settings.call_log:
+        listeners.append(audit.CallLog().write)
+    if not settings.audit_log:
+        return None
+    made = audit.AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
+    listeners.append(made.write)
+    atexit.register(made.close)
+    return made

@@ -26,6 +26,7 @@ from opentelemetry.sdk.trace.export import (
 
 from lz_otel._export import _outage
 from lz_otel._export._otlp_settings import check, protocol
+from lz_otel._export._sdk_settings import asked, refused
 from lz_otel._guard import guard
 from lz_otel.errors import MissingDependencyError
 
@@ -77,8 +78,12 @@ class OwnSpans:
     def __init__(self, exporters: Sequence[SpanExporter]) -> None:
         self._watched = [_Watched(exporter) for exporter in exporters]
         self.provider = TracerProvider(shutdown_on_exit=False)  # that would wait for 30 s; `finish` does not
-        for exporter in self._watched:
-            self.provider.add_span_processor(BatchSpanProcessor(exporter))
+        try:
+            for exporter in self._watched:
+                self.provider.add_span_processor(BatchSpanProcessor(exporter))
+        except Exception:
+            self.provider.shutdown()  # the processors that were made have threads
+            raise
         self._begun_at: float | None = None
         self._spawn()
 
@@ -147,11 +152,15 @@ def _lost(reason: str) -> None:
 
 def _taken() -> bool:
     """Whether the application has set a TracerProvider of its own."""
-    return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
+    provider = asked("tracer_provider", trace.get_tracer_provider)
+    return not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 
 
 def check_settings(names: tuple[str, ...]) -> None:
-    """Look at the settings of OTLP before anything is changed, if they are going to be used.
+    """Look at the settings of OpenTelemetry before anything is changed, if they are going to be used.
+
+    Args:
+        names: the exporters of spans.
 
     Raises:
         ConfigurationError: one cannot be used.
@@ -182,6 +191,9 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
 
     Returns:
         The provider of ours, this time's or an earlier one's; ``None`` where there is none.
+
+    Raises:
+        ConfigurationError: the SDK refuses a variable of its own, such as ``OTEL_BSP_MAX_QUEUE_SIZE``.
     """
     global _own
     if _own is not None and trace.get_tracer_provider() is _own.provider:
@@ -198,7 +210,13 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
             _LOG.warning("lz_otel: the %s exporter of spans cannot be started (%s)", name, type(error).__name__)
     if not exporters:
         return None
-    _own = OwnSpans(exporters)
+    try:
+        _own = OwnSpans(exporters)
+    except Exception as error:  # noqa: BLE001 - no setting: no thread for it, say
+        if known := refused(error):
+            raise known from None
+        _LOG.warning("lz_otel: spans cannot be exported (%s)", type(error).__name__)
+        return None
     trace.set_tracer_provider(_own.provider)
     atexit.register(_own.finish)
     return _own

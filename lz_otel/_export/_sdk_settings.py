@@ -1,0 +1,92 @@
+"""Settings of OpenTelemetry itself, where its API or SDK raises at what they say: one clear error of ours instead."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lz_otel.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    T = TypeVar("T")
+
+__all__ = ["asked", "check_provider", "refused", "traces"]
+
+# What the SDK calls a setting in its errors where it does not name the variable.
+_WORDS = {
+    "max_queue_size": "OTEL_BSP_MAX_QUEUE_SIZE",
+    "max_export_batch_size": "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+    "schedule_delay_millis": "OTEL_BSP_SCHEDULE_DELAY",
+    "export_timeout_millis": "OTEL_BSP_EXPORT_TIMEOUT",
+}
+# Variables of numbers: their values, and errors about them, hold no secret.
+_PLAIN = re.compile(r"OTEL_(?:BSP|SPAN|EVENT|LINK|ATTRIBUTE)_[A-Z_]+")
+
+
+def refused(error: Exception) -> ConfigurationError | None:
+    """What the SDK says of variables that are set, as an error that names them; ``None`` if it is about no such."""
+    text = str(error)
+    words = [variable for word, variable in _WORDS.items() if word in text]
+    found = [name for name in dict.fromkeys([*_PLAIN.findall(text), *words]) if name in os.environ]
+    if not isinstance(error, ValueError) or not found:
+        return None
+    values = ", ".join(os.environ[name] for name in found)
+    return ConfigurationError(
+        ", ".join(found), values, f"what the OpenTelemetry SDK accepts ({type(error).__name__}: {text})"
+    )
+
+
+def traces() -> Any:
+    """Our module for spans. Some limits of spans are read by the SDK as it is imported.
+
+    Raises:
+        ConfigurationError: the SDK refuses one of them.
+    """
+    try:
+        return importlib.import_module("lz_otel._export.traces")
+    except ValueError as error:
+        if known := refused(error):
+            raise known from None
+        raise
+
+
+def asked(kind: str, get: Callable[[], T]) -> T:
+    """The global provider.
+
+    Args:
+        kind: ``meter_provider`` or ``tracer_provider``.
+        get: the API's function that gives it, and makes it where ``OTEL_PYTHON_*_PROVIDER`` says which.
+
+    Raises:
+        ConfigurationError: the one that is named is not installed, or cannot be made.
+    """
+    try:
+        return get()
+    except Exception as error:
+        if known := refused(error):
+            raise known from None
+        variable = f"OTEL_PYTHON_{kind.upper()}"
+        name = os.environ.get(variable)
+        if name is None:  # not the doing of that variable
+            raise
+        installed = sorted({point.name for point in entry_points(group=f"opentelemetry_{kind}")})
+        allowed = f"one that can be made ({type(error).__name__})"
+        if name not in installed:
+            allowed = f"one of {', '.join(installed)}, or no such variable"
+        raise ConfigurationError(variable, name, allowed) from None
+
+
+def check_provider(kind: str, get: Callable[[], object]) -> None:
+    """Whether `asked` is going to work, without making a provider that nobody has asked for yet.
+
+    Raises:
+        ConfigurationError: no provider of that name is installed, and the application has set none.
+    """
+    name = os.environ.get(f"OTEL_PYTHON_{kind.upper()}")
+    if name is not None and not entry_points(group=f"opentelemetry_{kind}", name=name):
+        asked(kind, get)
