@@ -15,7 +15,7 @@ from lz_otel import _extract
 from lz_otel._capture import collector
 from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation, current_trace
-from lz_otel._capture.headers import is_cancellation, lower
+from lz_otel._capture.headers import is_cancellation, read
 from lz_otel._capture.observer import Observer
 from lz_otel._conclusions import Conclusions
 from lz_otel._guard import guard
@@ -129,7 +129,7 @@ class Pipeline:
         except Exception:  # noqa: BLE001 - a streamed body: each package has its own class for that
             body = None
         host, path, candidates = place
-        headers = lower(http_request.headers.raw)
+        headers = read(http_request.headers)
         request = Request("POST", host, path, query.decode("latin-1") if query else "", headers, body)
         call = current_call.get()
         if call is None or call.exited or call.generation != self.generation or call.ended:

@@ -32,7 +32,7 @@ class Call:
     """
 
     __slots__ = (
-        "_ended",
+        "_lives",
         "attempts",
         "cancelled_at",
         "common",
@@ -74,20 +74,20 @@ class Call:
         self.token: Any = None
         self.span_token: Any = None
         self.trace_id: str | None = None
-        self._ended = [True]
+        self._lives = True
 
     def end_once(self) -> bool:
-        """True for the first caller only (``list.pop`` is atomic)."""
+        """True for the first caller only: deleting is one step of C."""
         try:
-            self._ended.pop()
-        except IndexError:
+            del self._lives
+        except AttributeError:
             return False
         return True
 
     @property
     def ended(self) -> bool:
         """Whether the call has been reported."""
-        return not self._ended
+        return not hasattr(self, "_lives")
 
 
 current_call: ContextVar[Call | None] = ContextVar("lz_otel_call", default=None)

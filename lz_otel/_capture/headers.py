@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from lz_otel.catalogue import STATUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     Raw = list[tuple[bytes, bytes]]
 
-__all__ = ["Headers", "attempt_status", "disjoint", "is_cancellation", "keep", "lower", "transport_error"]
+__all__ = ["Headers", "attempt_status", "disjoint", "is_cancellation", "keep", "lower", "read", "transport_error"]
 
 D = TypeVar("D")
 
@@ -116,18 +116,38 @@ def _shape(names: bytes) -> _Shape:
     return _Shape(names.split(b"\n"))
 
 
+def read(headers: Any) -> Headers:
+    """As `lower`, of the ``Headers`` of httpx or httpx2.
+
+    Their ``raw`` makes a list of pairs out of the triples (name as sent, lower-case name, value) that they hold:
+    those are taken where they are as known, which saves two microseconds of a call.
+    """
+    triples = getattr(headers, "_list", None)
+    if type(triples) is list:
+        try:
+            shape = _shape_of(triples)
+            return Headers([triples[place][2] for place in shape.places], shape)
+        except (IndexError, TypeError):  # another version's way
+            pass
+    return lower(headers.raw)
+
+
 def lower(raw: Raw) -> Headers:
     """Lower-case names with their first values; bounded, whatever the peer sends.
 
     Args:
-        raw: ``response.headers.raw`` or ``request.headers.raw``.
+        raw: pairs of name and value, as of ``headers.raw``.
     """
-    names = b"\n".join(map(_name, raw))
-    if len(names) > _MAX_SHAPE or names.count(b"\n") != len(raw) - 1:  # none, or a name with a line end in it
-        shape = _Shape([key for key, _ in raw])
-    else:
-        shape = _shape(names)
+    shape = _shape_of(raw)
     return Headers([raw[place][1] for place in shape.places], shape)
+
+
+def _shape_of(rows: Sequence[Sequence[bytes]]) -> _Shape:
+    """The shape of heads whose rows begin with the name."""
+    names = b"\n".join(map(_name, rows))
+    if len(names) > _MAX_SHAPE or names.count(b"\n") != len(rows) - 1:  # none, or a name with a line end in it
+        return _Shape([row[0] for row in rows])
+    return _shape(names)
 
 
 def keep(names: frozenset[str]) -> None:

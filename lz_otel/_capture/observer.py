@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._capture.encodings import Decoder, decoder_for
-from lz_otel._capture.headers import attempt_status, is_cancellation, lower, transport_error
+from lz_otel._capture.headers import attempt_status, is_cancellation, read, transport_error
 from lz_otel._guard import guard
 from lz_otel.model import Ending
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lz_otel._capture.calls import Call
-    from lz_otel._capture.headers import Raw
     from lz_otel.model import Facts, Request
 
 __all__ = ["KEPT_BODY", "SPEND_LIMIT_CODES", "Observer"]
@@ -61,10 +60,10 @@ class Observer:
 
     __slots__ = (
         "_decoder",
-        "_ended",
         "_failure",
         "_feed",
         "_how",
+        "_open_yet",
         "_opened",
         "_pieces",
         "_straight",
@@ -116,7 +115,7 @@ class Observer:
         self._failure: tuple[str, str] | None = None  # class and transport status; "" for cancelled
         self._opened = False
         self._straight = False
-        self._ended = [True]
+        self._open_yet = True
         self.over = False
 
     @property
@@ -133,11 +132,11 @@ class Observer:
 
     # --- while the host waits -----------------------------------------------------------------
 
-    def head(self, status: int, raw_headers: Raw) -> None:
-        """The response head has arrived."""
+    def head(self, status: int, headers: Any) -> None:
+        """The response head has arrived; ``headers`` as the client's module has them."""
         self.head_at = perf_counter()
         self.status = status
-        self.headers = lower(raw_headers)
+        self.headers = read(headers)
         if not self.headers.get("content-type", "").startswith(_JSON):
             self._read_along()
 
@@ -280,8 +279,8 @@ class Observer:
 
     def _finish(self, how: str, error: BaseException | None) -> None:
         try:
-            self._ended.pop()
-        except IndexError:
+            del self._open_yet  # succeeds once, whoever else tries: one step of C
+        except AttributeError:
             return
         self.over = True
         self._how = how

@@ -113,7 +113,7 @@ def _begin(hooks: Any, request: Any, started_at: float | None = None) -> Any:
 def _attach(observer: Any, response: Any, body: Any) -> None:
     """Let the observer see the head, and the body as the host reads it. Never raises."""
     try:
-        observer.head(response.status_code, response.headers.raw)
+        observer.head(response.status_code, response.headers)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("extract", fault)
     try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import httpx
+import httpx2
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel._capture import headers
-from lz_otel._capture.headers import Headers, attempt_status, disjoint, keep, lower
+from lz_otel._capture.headers import Headers, attempt_status, disjoint, keep, lower, read
 from lz_otel.catalogue import STATUSES
 
 if TYPE_CHECKING:
@@ -74,3 +77,15 @@ def test_statuses_are_of_the_closed_list() -> None:
     """Every status is a value of the catalogue."""
     assert all(attempt_status(status) in STATUSES for status in range(1000))
     assert ("200", "429", "4xx", "5xx") == tuple(map(attempt_status, (200, 429, 418, 999)))
+
+
+@pytest.mark.parametrize("module", [httpx, httpx2])
+def test_heads_of_both_modules(module: Any) -> None:
+    """What the modules hold is read as what they show; a version that holds it otherwise is read by what it shows."""
+    given = [(b"X-Request-ID", b"1"), (b"x-request-id", b"2"), (b"Content-Type", b"text/plain"), ("X-É".encode("latin-1"), b"\xe9")]
+    headers = module.Headers(given)
+    assert dict(lower(headers.raw)) == dict(read(headers))
+    assert {"x-request-id": "1", "content-type": "text/plain", "x-é": "é"}.keys() == dict(read(headers)).keys()
+    for other in (None, (), [(b"a",)], [5]):
+        shown = type("Shown", (), {"_list": other, "raw": [(b"A", b"1")]})()
+        assert {"a": "1"} == dict(read(shown))
