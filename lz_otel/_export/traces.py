@@ -13,6 +13,7 @@ import logging
 import sys
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -43,23 +44,26 @@ _own: OwnSpans | None = None  # of the provider that we made: it stays for the l
 
 
 class _Watched(SpanExporter):
-    """An exporter of the SDK that remembers which thread failed last: a processor does not tell."""
+    """An exporter of the SDK that remembers in which threads it failed: a processor does not tell."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
-        self.failed_in: int | None = None
+        self._here = threading.local()
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.failed_in = threading.get_ident()
-        result = self._exporter.export(spans)
-        if result is SpanExportResult.SUCCESS:
-            self.failed_in = None
+        result = SpanExportResult.FAILURE
+        try:
+            result = self._exporter.export(spans)
+        finally:
+            if result is not SpanExportResult.SUCCESS:
+                self._here.failed = True
         return result
 
     def failed(self) -> bool:
-        """Whether it failed in the current thread; forgotten by asking."""
-        ident, self.failed_in = self.failed_in, None
-        return ident == threading.get_ident()
+        """Whether any batch failed in the current thread; forgotten by asking."""
+        failed = getattr(self._here, "failed", False)
+        self._here.failed = False
+        return failed
 
     def shutdown(self) -> None:
         self._exporter.shutdown()
@@ -89,14 +93,14 @@ class OwnSpans:
 
     def _spawn(self) -> None:
         self._wake, self._done = threading.Event(), threading.Event()
+        self._flushes: deque[threading.Event] = deque()  # one for each that was asked for and is not over
         self._thread = threading.Thread(
-            target=self._run, args=(self._wake, self._done), name="lz-otel-spans", daemon=True
+            target=self._run, args=(self._wake, self._flushes), name="lz-otel-spans", daemon=True
         )
         try:
             self._thread.start()
         except RuntimeError as error:  # no more threads for this process
             guard.fault("export", error)
-            self._done.set()
         self._end_with_multiprocessing()
 
     def _end_with_multiprocessing(self) -> None:
@@ -105,33 +109,46 @@ class OwnSpans:
         if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
             util.Finalize(None, self.finish, exitpriority=1)
 
-    def _run(self, wake: threading.Event, done: threading.Event) -> None:
+    def _run(self, wake: threading.Event, flushes: deque[threading.Event]) -> None:
         while True:
             wake.wait()
             wake.clear()
-            _outage.quiet_thread()
-            try:
-                _outage.take_reason()
-                self.provider.force_flush()
-                if [one for one in self._watched if one.failed()]:
-                    _lost(_outage.take_reason() or "no answer in time")
-            except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
-                guard.fault("export", error)
-            finally:
-                _outage.loud_thread()
-                done.set()
+            while flushes:
+                try:
+                    self._flush()
+                finally:
+                    flushes.popleft().set()
+
+    def _flush(self) -> None:
+        _outage.quiet_thread()
+        try:
+            _outage.take_reason()
+            self.provider.force_flush()
+            if [one for one in self._watched if one.failed()]:
+                _lost(_outage.take_reason() or "no answer in time")
+        except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
+            guard.fault("export", error)
+        finally:
+            _outage.loud_thread()
 
     def begin(self) -> None:
         """Send what waits, in the background."""
         if not self._thread.is_alive():
             self._spawn()
         self._begun_at = time.monotonic()
-        self._done.clear()
+        # One of its own: the end of an earlier flush that hung does not tell that what has come since is sent.
+        self._done = threading.Event()
+        self._flushes.append(self._done)
         self._wake.set()
 
     def finish(self, timeout: float = FLUSH_LIMIT) -> None:
-        """Wait until what waited is sent, for at most ``timeout`` seconds since `begin` (which is made up for)."""
+        """Wait until what waited is sent, for at most ``timeout`` seconds since `begin` (which is made up for).
+
+        Where an earlier flush still hangs and none was begun since, that was waited for and told already.
+        """
         if self._begun_at is None:
+            if self._flushes and self._thread.is_alive():
+                return
             self.begin()
         begun_at, self._begun_at = self._begun_at or 0.0, None
         if self._thread.is_alive() and not self._done.wait(max(0.0, begun_at + timeout - time.monotonic())):
@@ -140,6 +157,7 @@ class OwnSpans:
     def after_fork_in_child(self) -> None:
         """The parent's thread is not here. What waited in the parent is sent by the parent (the SDK sees to that)."""
         self._begun_at = None
+        _outage.after_fork_in_child()
         self._spawn()
         util = sys.modules.get("multiprocessing.util")
         if util is not None:  # this may be one of its children, which begin by forgetting all finalizers

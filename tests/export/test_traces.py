@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
-from lz_otel._export import _otlp_settings, traces
+from lz_otel._export import _otlp_settings, _outage, traces
 from lz_otel._guard import guard
 from tests.export.receiver import Receiver
 from tests.peers import serving
@@ -233,6 +233,65 @@ def test_waiting_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
     kept.let.set()
     assert done.wait(30)
     assert ["one"] == kept.names
+
+
+def test_the_end_of_an_older_flush_is_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """An end that comes while an earlier flush hangs waits for its own: what came since is sent, or told to be lost."""
+    kept = Kept()
+    kept.let.clear()
+    own = traces.OwnSpans([kept])
+    tracer = own.provider.get_tracer("t")
+    tracer.start_span("one").end()
+    own.finish(0.05)
+    older = own._done
+    tracer.start_span("two").end()
+    own.begin()
+    assert own._done is not older
+    kept.let.set()
+    own.finish(30)
+    assert older.is_set()
+    assert ["one", "two"] == kept.names
+    assert 1 == len(caplog.records)
+
+
+def test_a_flush_that_hangs_is_waited_for_once(caplog: pytest.LogCaptureFixture) -> None:
+    """An exit after an `uninstrument` that gave up does not wait again, nor say it again."""
+    kept = Kept()
+    kept.let.clear()
+    own = traces.OwnSpans([kept])
+    own.provider.get_tracer("t").start_span("one").end()
+    own.finish(0.05)
+    own.finish(0.05)
+    kept.let.set()
+    assert 1 == len(caplog.records)
+
+
+def test_one_batch_of_several_that_fails_is_told() -> None:
+    """A batch that was sent does not hide one that was not."""
+
+    class First(Kept):
+        def export(self, spans: Any) -> SpanExportResult:
+            super().export(spans)
+            return SpanExportResult.SUCCESS if len(self.names) > 1 else SpanExportResult.FAILURE
+
+    watched = traces._Watched(First())
+    assert [SpanExportResult.FAILURE, SpanExportResult.SUCCESS] == [
+        watched.export([_Named("one")]), watched.export([_Named("two")])  # type: ignore[list-item]  # the name is all it needs
+    ]  # fmt: skip
+    assert (True, False) == (watched.failed(), watched.failed())
+
+
+class _Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def test_a_child_hears_its_own_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parent that forks amid a flush leaves no thread's number of its own behind, whose log lines would be kept back."""
+    own = traces.OwnSpans([])
+    monkeypatch.setattr(_outage, "_threads", {1: ""})
+    own.after_fork_in_child()
+    assert {} == _outage._threads
 
 
 def test_a_finish_without_a_begin_flushes(caplog: pytest.LogCaptureFixture) -> None:
