@@ -16,7 +16,6 @@ import signal
 import threading
 import time
 import traceback
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ __all__ = ["Guard", "guard"]
 
 _LOG = logging.getLogger("lz_otel")
 _QUIET_SECONDS = 60.0
+_OWN = __file__.rpartition("_guard")[0]  # where our code is, and no handler of a host
 
 
 class Guard:
@@ -44,28 +44,41 @@ class Guard:
             where: a value of the catalogue's list for ``lz.internal.errors``.
             error: what was caught.
         """
-        if self.strict or _of_a_signal(error):
+        try:
+            theirs = self.strict or _is_the_hosts(error)
+        except RecursionError:  # no room even to look
+            theirs = False
+        if theirs:
             raise error
         try:
-            if self.on_fault is not None:
-                with suppress(Exception):  # what cannot be counted is logged all the same
-                    self.on_fault(where)
-            kind = (where, type(error).__name__)
-            now = time.monotonic()
-            with self._lock:
-                last = self._logged.get(kind)
-                quiet = last is not None and now - last < _QUIET_SECONDS
-                if not quiet:
-                    self._logged[kind] = now
-            if not quiet:
-                _LOG.warning(
-                    "lz_otel: a fault in %s was swallowed (%s%s); your calls are not affected, some numbers may be missing",
-                    where,
-                    kind[1],
-                    _place(error),
-                )
-        except Exception:  # noqa: BLE001 - the last line of defence has nowhere to report to
+            self._note(where, error)
+        except RecursionError:  # this is the last line of defence: there is nowhere to report to
             return
+        except Exception as another:
+            if _is_the_hosts(another):
+                raise
+
+    def _note(self, where: str, error: BaseException) -> None:
+        if self.on_fault is not None:
+            try:
+                self.on_fault(where)
+            except Exception as another:  # what cannot be counted is logged all the same
+                if _is_the_hosts(another):
+                    raise
+        kind = (where, type(error).__name__)
+        now = time.monotonic()
+        with self._lock:
+            last = self._logged.get(kind)
+            quiet = last is not None and now - last < _QUIET_SECONDS
+            if not quiet:
+                self._logged[kind] = now
+        if not quiet:
+            _LOG.warning(
+                "lz_otel: a fault in %s was swallowed (%s%s); your calls are not affected, some numbers may be missing",
+                where,
+                kind[1],
+                _place(error),
+            )
 
     def reset(self) -> None:
         """Forget what was logged (tests, forked children)."""
@@ -73,12 +86,26 @@ class Guard:
         self._logged.clear()
 
 
+def _is_the_hosts(error: BaseException) -> bool:
+    """As `_of_a_signal`; false where even that fails (no room, no memory, an odd handler)."""
+    try:
+        return _of_a_signal(error)
+    except Exception as another:  # noqa: BLE001 - whatever it is, the fault itself must not go on
+        try:
+            if _of_a_signal(another):
+                raise another from None
+        except (RecursionError, MemoryError):
+            pass
+        return False
+
+
 def _of_a_signal(error: BaseException) -> bool:
     """Whether a signal's handler raised it: these run between any two steps of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return False
     frames = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
-    return any(_code(signal.getsignal(number)) in frames for number in signal.valid_signals())
+    frames = {code for code in frames if not code.co_filename.startswith(_OWN)}
+    return bool(frames) and any(_code(signal.getsignal(number)) in frames for number in signal.valid_signals())
 
 
 def _code(handler: Any) -> Any:

@@ -364,7 +364,9 @@ class Pipeline:
             common = call.common or self._name(call)
             if common is not None:
                 counts[common] = counts.get(common, 0) + 1
-        self._active.update(counts)
+        for common in counts:
+            if len(self._active) < self.store.max_series:
+                self._active.add(common)
         self.store.put(CALL_ACTIVE, counts)
 
     def _name(self, call: Call) -> tuple[str, ...] | None:

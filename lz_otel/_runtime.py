@@ -16,7 +16,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _config, catalogue
-from lz_otel._capture import collector
+from lz_otel._capture import collector, operation
 from lz_otel._capture.imports import WhenImported
 from lz_otel._capture.patch import MODULES, Hooks, hook_client, unhook_clients
 from lz_otel._capture.sdk import PACKAGES, SdkHooks
@@ -239,6 +239,7 @@ class _Runtime:
 
     def after_fork_in_child(self) -> None:
         """The child starts from zero, with exporters of its own."""
+        collector.after_fork_in_child()
         self.pipeline.after_fork_in_child()
         if self.judges is not None:
             self.judges.after_fork_in_child()
@@ -373,6 +374,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.RLock()
     guard.reset()
+    operation.after_fork_in_child()
     runtime = _current
     if runtime is None:
         return

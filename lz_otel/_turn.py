@@ -8,7 +8,7 @@ lock and knowing that (``acquire`` can: the lock would be held for ever).
 from __future__ import annotations
 
 import threading
-from time import monotonic, sleep
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ _SHORTEST, _LONGEST = 0.0001, 0.005  # seconds between two looks at a turn that 
 class Turn:
     """Lets one thread work at a time."""
 
-    __slots__ = ("_lock", "_worker")
+    __slots__ = ("_late", "_lock", "_worker")
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._worker = 0
+        self._late = False  # somebody has waited for this turn in vain: nobody else does
 
     def run(self, work: Callable[[], None], patience: float) -> None:
         """Do the work, unless this thread is at it already, or another one is for longer than that.
@@ -37,26 +38,30 @@ class Turn:
             patience: seconds to wait for another thread's turn.
         """
         me = threading.get_ident()
-        worker = self._worker
-        if worker == me or (worker and not self._free(patience)) or not _room():
+        if self._worker == me or (self._worker and not self._free(patience)) or not _room():
             return
-        with self._lock:
-            if self._worker:
-                return
-            try:
-                self._worker = me
-                work()
-            finally:
-                self._worker = 0
+        try:
+            while True:
+                with self._lock:  # for a moment only: who waits for another's turn does that in `_free`
+                    if not self._worker:
+                        self._worker = me
+                        break
+                if not self._free(patience):
+                    return
+            work()
+        finally:
+            if self._worker == me:  # no call in here: no handler can run in between
+                self._worker, self._late = 0, False
 
     def _free(self, patience: float) -> bool:
         """Wait for the end of another thread's turn."""
-        end = monotonic() + patience
+        end = time.monotonic() + (0.0 if self._late else patience)
         pause = _SHORTEST
         while self._worker:
-            if monotonic() >= end:
+            if time.monotonic() >= end:
+                self._late = self._late or patience > 0
                 return False
-            sleep(pause)
+            time.sleep(pause)  # of the module: gevent may have replaced it since
             pause = min(2 * pause, _LONGEST)
         return True
 

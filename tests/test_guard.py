@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import os
 import signal
+import sys
 from typing import Any
 
 import httpx2
@@ -107,3 +110,45 @@ def test_a_signal_in_the_middle_of_a_call(place: str, monkeypatch: pytest.Monkey
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert not guard.strict
+
+
+def test_without_room_for_looking_the_fault_still_ends_here() -> None:
+    """Near the limit of recursion nothing of ours is raised into the host, wherever that limit strikes."""
+    made = Guard()
+    raised: list[int] = []
+
+    def deep(steps: int) -> None:
+        if steps:
+            return deep(steps - 1)
+        made.reset()  # as deep as the first step of what follows
+        try:
+            made.fault("judge", ValueError())
+        except RecursionError:
+            raised.append(1)
+
+    frames = len(inspect.stack(0))
+    for steps in range(sys.getrecursionlimit() - frames - 80, sys.getrecursionlimit() - frames - 8):
+        with contextlib.suppress(RecursionError):
+            deep(steps)
+    assert [] == raised
+
+
+@pytest.mark.parametrize("inside", ["counting", "placing"])
+def test_a_signal_in_the_middle_of_noting_a_fault(inside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even there what its handler raises passes."""
+    made = Guard()
+
+    def strike(_: Any) -> str:
+        signal.raise_signal(signal.SIGUSR1)
+        return ""
+
+    if inside == "counting":
+        made.on_fault = strike  # type: ignore[assignment]  # returns something, which nobody reads
+    else:
+        monkeypatch.setattr("lz_otel._guard._place", strike)
+    before = signal.signal(signal.SIGUSR1, function)
+    try:
+        with pytest.raises(SoftTimeLimit):
+            made.fault("judge", ValueError())
+    finally:
+        signal.signal(signal.SIGUSR1, before)

@@ -126,3 +126,42 @@ def test_without_room_for_calls_within_calls_nothing_begins() -> None:
     finally:
         sys.setrecursionlimit(limit)
     assert {"done"} == set(done)
+
+
+def test_one_vain_wait_is_enough() -> None:
+    """Beside a reader that hangs only the first one waits as long as it may, until that turn has ended."""
+    turn, leave, inside = Turn(), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        inside.set()
+        leave.wait(30)
+
+    thread = threading.Thread(target=lambda: turn.run(hang, 0.0))
+    thread.start()
+    inside.wait(30)
+    turn.run(lambda: None, 0.01)
+    turn.run(lambda: None, 1e6)  # would wait for days
+    leave.set()
+    thread.join()
+    done: list[int] = []
+    turn.run(lambda: done.append(1), 10.0)
+    assert [1] == done
+
+
+def test_who_loses_a_race_for_a_turn_still_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape that finds the turn free and taken again must not come before what the winner reads."""
+    turn = Turn()
+    answers = iter([True, True, True])
+    looks: list[bool] = []
+
+    def free(_: Turn, patience: float) -> bool:
+        looks.append(turn._worker != 0)
+        turn._worker = 0 if len(looks) > 1 else 99  # somebody else was quicker, once
+        return next(answers)
+
+    monkeypatch.setattr(Turn, "_free", free)
+    turn._worker = 77
+    done: list[int] = []
+    turn.run(lambda: done.append(1), 1.0)
+    assert [1] == done
+    assert [True, True] == looks

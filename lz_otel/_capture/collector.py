@@ -15,7 +15,7 @@ import gc
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["inside", "unwatch", "watch"]
+__all__ = ["after_fork_in_child", "inside", "unwatch", "watch"]
 
 
 class _Phase(list[Any]):
@@ -41,6 +41,11 @@ def watch() -> None:
     """Be told of collections (about 0.3 microseconds for each)."""
     if _note not in gc.callbacks:
         gc.callbacks.append(_note)
+
+
+def after_fork_in_child() -> None:
+    """The thread that was collecting may not be here."""
+    _phase[:] = ["never"]
 
 
 def unwatch() -> None:

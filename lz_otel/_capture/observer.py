@@ -117,6 +117,7 @@ class Observer:
         self._straight = False
         self._open_yet = True
         self.over = False
+        self.ending = ""  # not concluded
 
     @property
     def facts(self) -> Facts:

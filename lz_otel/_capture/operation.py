@@ -332,3 +332,11 @@ class Operation:
         if gave_up or lost or stepped_in:
             return "fallback"
         return answer.path
+
+
+def after_fork_in_child() -> None:
+    """Locks of the operations that are current here may be held by threads that are gone."""
+    one = current_operation.get()
+    while one is not None:
+        one._lock = threading.RLock()
+        one = one.parent

@@ -7,6 +7,7 @@ import errno
 import gzip
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ class _Server(ThreadingMixIn, TCPServer):
         self.expose = expose
         self.stopped = stopped
         self.seats = threading.Semaphore(MAX_REQUESTS)
+        self.begun: dict[Any, float] = {}  # requests that are answered now
         super().__init__(info[4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
 
     def get_request(self) -> tuple[Any, Any]:
@@ -65,19 +67,31 @@ class _Server(ThreadingMixIn, TCPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """A thread for this request, if there is a seat."""
         if not self.seats.acquire(blocking=False):
+            self._end_slow()
             self.shutdown_request(request)
             return
         try:
+            self.begun[request] = time.monotonic()
             super().process_request(request, client_address)
         except BaseException:  # no more threads for this process; the caller closes the connection
+            self.begun.pop(request, None)
             self.seats.release()
             raise
+
+    def _end_slow(self) -> None:
+        """A client that sends byte by byte never runs into the socket's timeout."""
+        end = time.monotonic() - REQUEST_TIMEOUT
+        for request, at in list(self.begun.items()):
+            if at < end:
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """The thread of one request."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.begun.pop(request, None)
             self.seats.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["HistogramValue", "Series", "Store"]
 
 OTHER = "other"
-_MAX_NOTED = 1000
+_MAX_NOTED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ class Store:
         self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
         self._inside: set[int] = set()  # threads that are in the middle of `add` or `touch`
         # Measured in the middle of those by the same thread: by a signal's handler, or inside the garbage collector
-        self._noted: deque[Sequence[Any]] = deque(maxlen=_MAX_NOTED)
+        self._noted: deque[Sequence[Any]] = deque()
+        self._unnoted = 0
         self._data: dict[Metric, dict[tuple[str, ...], Any]] = {}
         self._slots: dict[int, tuple[dict[tuple[str, ...], Any], str, tuple[float, ...], Metric]] = {}
         for metric in self.metrics:
@@ -94,30 +95,48 @@ class Store:
         """
         me = get_ident()
         if me in self._inside or collector.inside():
-            self._noted.append(measurements)
+            self._note(measurements)
             return
-        rest = iter(measurements)
+        self._take(me, measurements)
+        if self._noted:
+            self._catch_up()
+
+    def _note(self, measurements: Sequence[Any]) -> None:
+        """Keep for later; what finds no room is a fault."""
+        if len(self._noted) < _MAX_NOTED:
+            self._noted.append(measurements)
+        else:
+            self._unnoted += 1
+
+    def _take(self, me: int, measurements: Sequence[Any]) -> None:
+        rest = deque(measurements)
         try:
             self._inside.add(me)
             try:
                 self._apply(rest)
             except BaseException:  # above all a signal's handler that leaves by an exception
-                self._apply(rest)
+                while rest:
+                    left = len(rest)
+                    try:
+                        self._apply(rest)
+                    except BaseException:  # noqa: BLE001 - the first one is raised
+                        if len(rest) == left:
+                            del rest[0]  # the row itself is at fault
                 raise
             finally:
                 for listener in self.listeners:
                     listener(measurements)
         finally:
             self._inside.discard(me)
-        if self._noted:
-            self._catch_up()
 
-    def _apply(self, measurements: Iterable[Any]) -> None:
+    def _apply(self, rest: deque[Any]) -> None:
         slots = self._slots
         with self._lock:
-            for metric, labels, value in measurements:
+            while rest:  # a row leaves with nothing between that and its being counted where a handler could run
+                metric, labels, value = rest[0]
                 slot = slots.get(id(metric))
                 if slot is None:  # not in force (older or newer convention)
+                    del rest[0]
                     continue
                 data, kind, buckets, _ = slot
                 if kind == HISTOGRAM:
@@ -136,6 +155,7 @@ class Store:
                         cell.counts[bisect_left(buckets, value)] += 1
                         cell.sum += value
                         cell.count += 1
+                    del rest[0]
                     continue
                 before = data.get(labels)
                 if before is not None:
@@ -146,15 +166,20 @@ class Store:
                         data[labels] = value
                     else:
                         data[labels] += value
+                del rest[0]
 
     def _catch_up(self) -> None:
         """Apply what was only noted, unless it would only be noted again."""
-        while self._noted and get_ident() not in self._inside and not collector.inside():
+        me = get_ident()
+        while self._noted and me not in self._inside and not collector.inside():
             try:
                 measurements = self._noted.popleft()
             except IndexError:  # another thread was quicker
                 return
-            self.add(measurements)
+            self._take(me, measurements)
+        if self._unnoted and not self._noted and me not in self._inside:
+            lost, self._unnoted = self._unnoted, 0
+            self._take(me, [(catalogue.INTERNAL_ERRORS, ("measure",), float(lost))])
 
     def put(self, metric: Metric, values: Mapping[tuple[str, ...], float]) -> None:
         """Set points to what was counted elsewhere (calls in flight); what the cap does not admit is added up."""
@@ -187,7 +212,7 @@ class Store:
             return made
         me = get_ident()
         if me in self._inside:
-            self._noted.append([(metric, labels, 0.0) for labels in label_sets])
+            self._note([(metric, labels, 0.0) for labels in label_sets])
             return made
         data = slot[0]
         try:
@@ -236,6 +261,16 @@ class Store:
             except Exception as fault:  # noqa: BLE001 - what is there must be readable
                 guard.fault("measure", fault)
         self._catch_up()
+        me = get_ident()
+        inside = me in self._inside
+        try:
+            self._inside.add(me)  # what a signal's handler measures meanwhile is noted
+            return self._copy()
+        finally:
+            if not inside:
+                self._inside.discard(me)
+
+    def _copy(self) -> list[Series]:
         out: list[Series] = []
         with self._lock:
             for metric, data in self._data.items():
@@ -273,6 +308,8 @@ class Store:
         """Start from zero (a forked child must not report its parent's calls again)."""
         self._lock = threading.RLock()  # the parent's lock may be held by a thread that is not here
         self._inside = set()
+        self._noted.clear()
+        self._unnoted = 0
         self.started_ns = time.time_ns()
         for data in self._data.values():
             data.clear()

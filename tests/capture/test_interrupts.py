@@ -155,3 +155,17 @@ def test_the_trace_of_a_log_line_is_the_one_the_call_began_in(caplog: pytest.Log
             response.close()
     (line,) = [r.getMessage() for r in caplog.records if r.name == "lz_otel.calls"]
     assert expected in line
+
+
+def test_an_answer_that_nobody_could_read_yet_is_not_said_to_be_good() -> None:
+    """Where another thread's turn lasts too long, the call is counted later, and no step of it fails."""
+    with capture(strict=True) as seen:
+        hub = pipeline()
+        turn = hub._turn
+        hub._turn = type("Turn", (), {"run": lambda *_: None})()
+        client().post(URL, json=ASK)
+        hub.spans = type("Spans", (), {"borrowed": lambda *_: True})()
+        (observer,) = [one for one in hub._waiting if one.__class__.__name__ == "Observer"]
+        assert not hub._answered(observer.call, observer)
+        hub._turn, hub.spans = turn, None
+        assert 1 == seen.value(CALLS)

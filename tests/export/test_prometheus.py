@@ -238,6 +238,24 @@ def test_a_connection_that_says_nothing_is_closed(exporter: PrometheusExporter, 
         assert b"" == idle.recv(1)
 
 
+def test_clients_that_drip_lose_their_seats(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends byte by byte never is idle: after the time limit the next one that finds no seat ends it."""
+    monkeypatch.setattr(_server._Handler, "timeout", None)  # as if a byte came just in time, always
+    monkeypatch.setattr(_server, "REQUEST_TIMEOUT", 0.0)
+    assert exporter.port is not None
+    slow = [socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(MAX_REQUESTS)]
+    for one in slow:
+        one.send(b"GET /metrics HTTP/1.0\r\nA: ")
+    with socket.create_connection(("127.0.0.1", exporter.port), timeout=20) as refused:
+        assert b"" == refused.recv(1)
+    assert [b""] * MAX_REQUESTS == [one.recv(1) for one in slow]
+    for one in slow:
+        one.close()
+    for thread in [t for t in threading.enumerate() if "process_request_thread" in t.name]:
+        thread.join()
+    assert b"lz_cost_usd_total" in fetch(exporter)[0]
+
+
 def test_a_thread_that_cannot_start_gives_its_seat_back(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the process may have no more threads, connections are closed; afterwards scrapes work as before."""
     assert exporter.port is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -182,3 +182,66 @@ def test_what_is_put_over_the_cap_is_added_up() -> None:
     assert 12.0 <= found["chat", "other", "other", "other", "other"]  # type: ignore[operator]
     made.put(c.CALL_ACTIVE, dict.fromkeys(values, 0.0))
     assert {0.0} == set(points(made, c.CALL_ACTIVE).values())
+
+
+def test_what_was_noted_comes_in_whatever_its_number() -> None:
+    """A thousand batches noted within one `add` are no recursion, and beyond the room for them faults are counted."""
+    made = store()
+    row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
+    me = threading.get_ident()
+    made._inside.add(me)
+    for _ in range(20_005):
+        made.add([row])
+    made._inside.discard(me)
+    made.add([row])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 20_001.0}
+    assert points(made, c.INTERNAL_ERRORS) == {("measure",): 5.0}
+
+
+def test_a_child_of_a_fork_does_not_add_what_its_parent_noted() -> None:
+    """Clearing forgets what was only noted."""
+    made = store()
+    made._inside.add(threading.get_ident())
+    made.add([(c.ATTEMPTS, (*COMMON, "200"), 1.0)])
+    made.clear()
+    assert points(made, c.ATTEMPTS) == {}
+
+
+def test_an_interrupted_row_is_counted_once() -> None:
+    """The row at which a signal's handler raised is tried again; only one that fails twice is left out."""
+    made = store()
+    row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
+
+    class Once(tuple[Any, ...]):
+        """A row whose first reading is interrupted."""
+
+        __slots__ = ()
+        met: ClassVar[list[bool]] = []
+
+        def __iter__(self) -> Iterator[Any]:
+            if not self.met:
+                self.met.append(True)
+                raise SystemExit(0)
+            return super().__iter__()
+
+    with pytest.raises(SystemExit):
+        made.add([row, Once(row), row])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 3.0}
+
+
+def test_what_is_measured_while_somebody_reads_comes_afterwards() -> None:
+    """A signal's handler in the middle of a copy neither breaks it nor is lost."""
+    made = store()
+    row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
+
+    class Handler(dict[Any, Any]):
+        """Points whose copying is interrupted."""
+
+        def items(self) -> Any:
+            made.add([row])
+            return super().items()
+
+    made.add([row])
+    made._data[c.ATTEMPTS] = Handler(made._data[c.ATTEMPTS])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 1.0}
+    assert 1 == len(made._noted)

@@ -105,3 +105,62 @@ def test_streams_dropped_in_cycles(mode: str, tmp_path: Path) -> None:
     if mode == "files":
         environment["PROMETHEUS_MULTIPROC_DIR"] = str(tmp_path)
     assert run(PROGRAM, seconds=90, **environment) == "done\n"
+
+
+FORKS = """
+import os, signal, threading
+import httpx2, lz_otel
+from lz_otel import _runtime, catalogue
+from lz_otel._capture import collector
+
+lz_otel.instrument(exporters="none")
+client = httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, json={"type": "message"})))
+lz_otel.instrument_client(client)
+inside, leave = threading.Event(), threading.Event()
+
+class Slow:  # gives the interpreter up in the middle of a collection
+    def __del__(self):
+        inside.set()
+        leave.wait(20)
+
+def collect():
+    import gc
+    slow = Slow()
+    slow.itself = slow
+    del slow
+    gc.collect()
+
+def hold(operation):
+    with operation._lock:
+        inside.set()
+        leave.wait(20)
+
+def child():
+    signal.alarm(10)
+    with lz_otel.operation("child"):
+        client.post("https://api.anthropic.com/v1/messages", json={"model": "m", "messages": []})
+    store = _runtime.current().store
+    store.snapshot()
+    os._exit(0 if store.value(catalogue.INFERENCE_DURATION).count == 1 else 3)
+
+with lz_otel.operation("parent") as operation:
+    for work in (collect, lambda: hold(operation)):
+        inside.clear()
+        leave.clear()
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert inside.wait(20)
+        pid = os.fork()
+        if not pid:
+            child()
+        status = os.waitpid(pid, 0)[1]
+        leave.set()
+        thread.join()
+        assert status == 0, (work, status)
+print("done")
+"""
+
+
+def test_a_fork_while_another_thread_collects_or_holds_an_operation() -> None:
+    """The child counts as ever, though the thread that was at it is gone."""
+    assert run(FORKS, seconds=60) == "done\n"

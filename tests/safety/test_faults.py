@@ -50,7 +50,8 @@ DOORS = {
     "_capture/patch.py:_module_of": "part of it",
 }
 # Where faults are counted. When this is broken nothing can be counted.
-COUNTING = ("_measure/store.py:Store.add", "_measure/store.py:Store._apply", "_pipeline.py:Pipeline.count_fault", "_capture/collector.py:inside")
+COUNTING = ("_measure/store.py:Store.add", "_measure/store.py:Store._take", "_measure/store.py:Store._apply",
+            "_measure/store.py:Store._note", "_pipeline.py:Pipeline.count_fault", "_capture/collector.py:inside")  # fmt: skip
 # What fails in a decoder cannot be told from a broken body, and counts as one.
 BODIES = ("_capture/encodings.py",)
 
