@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import lz_otel
 from lz_otel._runtime import current
+from lz_otel.catalogue import MECHANISMS
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def run(
     # The demo shows its own notes; a warning (a taken port, say) is shown once, above the table.
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     with running(chosen, process=True, seed=seed) as simulator:
-        status = lz_otel.instrument(prometheus_host=host, prometheus_port=port)
+        # All are on from the start: one that wakes by itself says nothing of what ended before, and the truth does
+        status = lz_otel.instrument(prometheus_host=host, prometheus_port=port, mechanisms=MECHANISMS)
         runtime = current()
         assert runtime is not None
         try:
