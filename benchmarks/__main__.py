@@ -40,16 +40,16 @@ def _environment() -> dict[str, str]:
     return theirs | SILENT
 
 
-def _python(*arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*prefix, sys.executable, "-m", *arguments], cwd=HERE.parent, env=_environment(), text=True,
+def _run(*arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*prefix, sys.executable, "-m", *arguments], cwd=HERE.parent, env=_environment(), text=True,
                           capture_output=True, check=False)  # fmt: skip
-    if done.returncode:
-        sys.exit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
-    return done
 
 
 def _json(*arguments: str) -> Any:
-    return json.loads(_python(*arguments).stdout.splitlines()[-1])
+    done = _run(*arguments)
+    if done.returncode:
+        sys.exit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @contextmanager
@@ -64,14 +64,15 @@ def server() -> Iterator[str]:
         process.communicate()
 
 
-def instructions(case: str, port: str, variant: str) -> float:
-    """Instructions per call, counted by valgrind: the figure that a busy machine cannot move."""
+def instructions(case: str, port: str, variant: str) -> float | None:
+    """Instructions per call, counted by valgrind: the figure that a busy machine cannot move. ``None``: not to be had."""
     calls = max(2, CASES[case].calls // 4)
     prefix = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no")
-    done = _python("benchmarks.count", case, port, str(calls), variant, prefix=prefix)
+    done = _run("benchmarks.count", case, port, str(calls), variant, prefix=prefix)
     found = re.search(r"Collected : (\d+)", done.stderr)
-    if found is None or found[1] == "0":
-        sys.exit(f"valgrind counted nothing:\n{done.stderr[-2000:]}")
+    if done.returncode or found is None or found[1] == "0":
+        print(f"no instructions of {variant}: {done.stderr[-500:]}", flush=True)
+        return None
     return int(found[1]) / calls
 
 
@@ -123,8 +124,8 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def measure(options: argparse.Namespace) -> Measured:
-    """Run the cases and figures that are wanted; the ones that depend on time come first."""
+def measure(options: argparse.Namespace) -> Iterator[Measured]:
+    """Run the cases and figures that are wanted; the ones that depend on time come first. Yields what there is so far."""
     measured = Measured()
     cases = {name: ("bare", *CASES[name].variants) for name in options.case or CASES}
     with server() as port:
@@ -138,25 +139,29 @@ def measure(options: argparse.Namespace) -> Measured:
             measured.figures = figures(options.quick, port)
         # From here on other work on the machine does no harm: what follows does not depend on time
         measured.load = os.getloadavg()
+        yield measured
         if not options.no_figures:
             print(f"memory over {options.growth:,} calls", flush=True)
             measured.figures["growth"] = _json("benchmarks.footprint", "growth", str(options.growth))
+            yield measured
         if options.no_instructions or options.quick:
-            return measured
+            return
         if not shutil.which("valgrind"):
             print("no instructions per call: valgrind is not installed", flush=True)
-            return measured
+            return
         for name, variants in cases.items():
             print(f"instructions: {CASES[name].title}", flush=True)
-            measured.instructions[name] = {v: instructions(name, port, v) for v in variants}
-    return measured
+            counted = {v: instructions(name, port, v) for v in variants}
+            measured.instructions[name] = {v: n for v, n in counted.items() if n is not None}
+            yield measured
 
 
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
-    measured = measure(options)
-    options.out.write_text(page(measured, BUDGETS, options.rounds, options.whole), encoding="utf-8")
+    measured = Measured()
+    for measured in measure(options):  # written each time: what was measured is not lost to what fails after it
+        options.out.write_text(page(measured, BUDGETS, options.rounds, options.whole), encoding="utf-8")
     rows = verdicts(measured, BUDGETS)
     for promise, budget, shown, met in rows:
         print(f"{promise:55} {budget:12} {shown:14} {met.strip('*')}")

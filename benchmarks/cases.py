@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 IN_FLIGHT = 32
+TIMEOUT = 600.0  # seconds, connecting included: counted by valgrind a client is slow
 PROMPT: dict[str, Any] = {
     "model": "claude-haiku-4-5",
     "max_tokens": 500,
@@ -49,7 +50,7 @@ def _sdk(path: str, prompt: dict[str, Any]) -> Callable[[str], Callable[[int], N
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.Anthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0)
+        client = anthropic.Anthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
 
         def run(calls: int) -> None:
             for _ in range(calls):
@@ -83,7 +84,7 @@ def _sdk_stream(path: str) -> Callable[[str], Callable[[int], None]]:
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.Anthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0)
+        client = anthropic.Anthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
 
         def run(calls: int) -> None:
             for _ in range(calls):
@@ -98,7 +99,7 @@ def _sdk_stream(path: str) -> Callable[[str], Callable[[int], None]]:
 def _openai(base: str) -> Callable[[int], None]:
     import openai
 
-    client = openai.OpenAI(api_key="none", base_url=f"{base}/chat/v1", max_retries=0)
+    client = openai.OpenAI(api_key="none", base_url=f"{base}/chat/v1", max_retries=0, timeout=TIMEOUT)
 
     def run(calls: int) -> None:
         for _ in range(calls):
@@ -127,7 +128,7 @@ def _sdk_async(path: str) -> Callable[[str], Callable[[int], None]]:
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.AsyncAnthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0)
+        client = anthropic.AsyncAnthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
         return _together(lambda: client.messages.create(**PROMPT))
 
     return make
@@ -137,7 +138,7 @@ def _sdk_async_stream(path: str) -> Callable[[str], Callable[[int], None]]:
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.AsyncAnthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0)
+        client = anthropic.AsyncAnthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
 
         async def one() -> None:
             async for _event in await client.messages.create(**PROMPT, stream=True):

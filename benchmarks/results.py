@@ -163,7 +163,7 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, whole: bool
                 LABELS[variant],
                 f"{statistics.median(values) * 1e6:.0f} [{low * 1e6:.0f}, {high * 1e6:.0f}]",
                 *extra,
-                f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})" if variant in counted else "",
+                f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})" if variant in counted and "bare" in counted else "",
             ))  # fmt: skip
         out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions (ratio)"), rows)
     if measured.instructions:
