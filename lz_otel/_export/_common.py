@@ -1,22 +1,26 @@
-"""What the exporters share: safe label values, the cap on label sets, a late start in forked children."""
+"""What the exporters share: safe label values, a late start in forked children, the end of multiprocessing's."""
 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lz_otel._guard import guard
-from lz_otel._measure.store import OTHER
 from lz_otel.catalogue import BUILD_INFO, INTERNAL_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lz_otel._measure.store import Store
-    from lz_otel.catalogue import Metric
 
-__all__ = ["FirstCall", "add_listener", "clean", "logger", "other", "remove_listener"]
+__all__ = [
+    "FirstCall", "add_listener", "after_fork_of_multiprocessing", "at_end_of_child", "clean", "logger",
+    "remove_listener",
+]  # fmt: skip
+
+T = TypeVar("T")
 
 logger = logging.getLogger("lz_otel")
 
@@ -55,14 +59,6 @@ def _replace(store: Store, add: Any = None, remove: Any = None) -> None:
             _listeners_lock.release()
 
 
-def other(metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """The label set that stands for all that came after the cap, as `Store` chooses it."""
-    return tuple(
-        label if a.values and label in a.values else OTHER
-        for a, label in zip(metric.attributes, labels, strict=True)
-    )
-
-
 class FirstCall:
     """Does something once, when the first call of this process is measured.
 
@@ -95,3 +91,17 @@ class FirstCall:
         """Never do it."""
         self._done = True
         remove_listener(self._store, self)
+
+
+def at_end_of_child(end: Callable[[], None]) -> None:
+    """Call this as a child of multiprocessing ends: it leaves by ``os._exit``, atexit never runs in it, finalizers do."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
+        util.Finalize(None, end, exitpriority=1)
+
+
+def after_fork_of_multiprocessing(owner: T, call: Callable[[T], None]) -> None:
+    """In a child of ``fork``: call this once more if it is one of multiprocessing's, which forget all finalizers first."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(owner, call)

@@ -28,7 +28,7 @@ from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExport
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from lz_otel._export import _outage
-from lz_otel._export._common import logger
+from lz_otel._export._common import after_fork_of_multiprocessing, at_end_of_child, logger
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._resource import Identity
 from lz_otel._guard import guard
@@ -142,10 +142,7 @@ class PushExporter:
         self._end_with_multiprocessing()
 
     def _end_with_multiprocessing(self) -> None:
-        """Children of multiprocessing leave by ``os._exit``: atexit never runs in them, finalizers do."""
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
-            util.Finalize(None, self.stop, args=(FLUSH_LIMIT,), exitpriority=1)
+        at_end_of_child(self.stop)
 
     def stop(self, timeout: float = FLUSH_LIMIT) -> None:
         """Push once more and end, within ``timeout`` seconds (a push that hangs is left behind)."""
@@ -180,9 +177,7 @@ class PushExporter:
         self._reset()
         self._silent = True
         self._spawn()
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:  # this may be one of its children, which begin by forgetting all finalizers
-            util.register_after_fork(self, PushExporter._end_with_multiprocessing)
+        after_fork_of_multiprocessing(self, PushExporter._end_with_multiprocessing)
 
     def _run(self) -> None:
         stop, exporter, outage = self._stop, self._exporter, self._outage

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import importlib
 import logging
-import sys
 import threading
 import time
 from collections import deque
@@ -26,6 +25,7 @@ from opentelemetry.sdk.trace.export import (
 )
 
 from lz_otel._export import _outage
+from lz_otel._export._common import after_fork_of_multiprocessing, at_end_of_child
 from lz_otel._export._otlp_settings import check, protocol
 from lz_otel._export._sdk_settings import asked, refused
 from lz_otel._guard import guard
@@ -104,10 +104,7 @@ class OwnSpans:
         self._end_with_multiprocessing()
 
     def _end_with_multiprocessing(self) -> None:
-        """Children of multiprocessing leave by ``os._exit``: atexit never runs in them, finalizers do."""
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
-            util.Finalize(None, self.finish, exitpriority=1)
+        at_end_of_child(self.finish)
 
     def _run(self, wake: threading.Event, flushes: deque[threading.Event]) -> None:
         while True:
@@ -159,9 +156,7 @@ class OwnSpans:
         self._begun_at = None
         _outage.after_fork_in_child()
         self._spawn()
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:  # this may be one of its children, which begin by forgetting all finalizers
-            util.register_after_fork(self, OwnSpans._end_with_multiprocessing)
+        after_fork_of_multiprocessing(self, OwnSpans._end_with_multiprocessing)
 
 
 def _lost(reason: str) -> None:

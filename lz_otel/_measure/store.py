@@ -24,7 +24,7 @@ from lz_otel.catalogue import GAUGE, HISTOGRAM, Metric
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["HistogramValue", "Series", "Store"]
+__all__ = ["HistogramValue", "Series", "Store", "other"]
 
 OTHER = "other"
 _MAX_NOTED = 20_000
@@ -195,7 +195,7 @@ class Store:
                 if labels not in data:
                     room -= 1
                     if room < 0:
-                        key = _others(metric, labels)
+                        key = other(metric, labels)
                         if key not in data and key not in totals:  # once, not with every scrape
                             self._count_overflow(metric)
                 totals[key] = totals.get(key, 0.0) + float(value)
@@ -237,7 +237,7 @@ class Store:
         if len(data) < self._admitted:
             return labels
         self._count_overflow(metric)
-        return _others(metric, labels)
+        return other(metric, labels)
 
     def _count_overflow(self, metric: Metric) -> None:
         overflow = self._data.get(catalogue.INTERNAL_OVERFLOW)
@@ -315,9 +315,9 @@ class Store:
             data.clear()
 
 
-def _others(metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
+def other(metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
     """The label set that takes in those over the cap: open values become ``other``."""
     return tuple(
-        OTHER if not a.values else (v if v in a.values else OTHER)
-        for a, v in zip(metric.attributes, labels, strict=True)
+        label if a.values and label in a.values else OTHER
+        for a, label in zip(metric.attributes, labels, strict=True)
     )

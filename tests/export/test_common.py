@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel import catalogue
-from lz_otel._export._common import FirstCall, clean, other
+from lz_otel._export._common import FirstCall, clean
 from lz_otel._export._outage import _cause, endpoint
 from lz_otel._guard import guard
-from lz_otel._measure.store import Store
+from lz_otel._measure.store import Store, other
 
 ATTEMPTS = catalogue.ATTEMPTS
 LABELS = ("chat", "anthropic", "claude-sonnet-5", "", "", "200")
