@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.export.receiver import Receiver
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # Settings of the machine the tests run on must not decide what they see.
@@ -25,6 +27,16 @@ def shared() -> Path:
     if not (path / "corpus").is_dir():
         pytest.skip(f"no recorded exchanges in {path}: set LZ_SHARED to the folder that holds corpus/")
     return path
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A receiver of OTLP on loopback."""
+    from tests.export.receiver import Receiver  # the older SDKs' environment has no such package
+
+    one = Receiver()
+    yield one
+    one.close()
 
 
 @pytest.fixture(autouse=True)

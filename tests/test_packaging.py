@@ -17,23 +17,25 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def built(target: str, factory: pytest.TempPathFactory) -> Path:
+    """A folder with what hatchling makes, without network."""
+    pytest.importorskip("hatchling")
+    out = factory.mktemp(target)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(out)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return out
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel as users get it, built without network."""
-    pytest.importorskip("hatchling")
-    out = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return next(out.glob("*.whl"))
+    """The wheel as users get it."""
+    return next(built("wheel", tmp_path_factory).glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The root folder of the unpacked source archive, built without network."""
-    pytest.importorskip("hatchling")
-    out = tmp_path_factory.mktemp("sdist")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    """The root folder of the unpacked source archive."""
+    out = built("sdist", tmp_path_factory)
     subprocess.run(["tar", "-xzf", str(next(out.glob("*.tar.gz"))), "-C", str(out)], check=True, capture_output=True)
     return next(p for p in out.iterdir() if p.is_dir())
 

@@ -8,20 +8,13 @@ import pytest
 
 from tests.casebook.helpers import CALLS, INFLIGHT
 from tests.casebook.processes import run
-from tests.export.receiver import Receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.export.receiver import Receiver
+
 OTLP = {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": "100"}
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 def reported(folder: Path, body: str, receiver: Receiver) -> list[float]:

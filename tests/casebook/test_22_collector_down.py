@@ -11,11 +11,11 @@ import pytest
 
 from tests.casebook.helpers import ATTEMPTS, CALLS
 from tests.casebook.processes import run, start
-from tests.export.receiver import Receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.export.receiver import Receiver
 
 OTLP = {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": "100"}
 MAX_END = 5.0  # seconds from the end of main to the end of the process, as the case has it
@@ -38,13 +38,6 @@ assert Capture(runtime.store).value("lz.attempts") == 200  # our own pushes are 
 assert threads <= {"lz-otel-push"}, threads
 print("end of main", flush=True)
 """
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 def closed_port() -> int:

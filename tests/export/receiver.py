@@ -90,6 +90,15 @@ class Receiver:
             server.shutdown()
             server.server_close()
 
+    def fail(self, fault: str) -> None:
+        """Be no help any more: ``down``, ``hang`` or ``503``."""
+        if fault == "down":
+            self.down()
+        elif fault == "hang":
+            self.hang = True
+        else:
+            self.status = int(fault)
+
     def close(self) -> None:
         """Let go of everything."""
         self.released.set()

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.export.receiver import Receiver
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.export.receiver import Receiver
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "lz.internal.overhead"
@@ -45,13 +43,6 @@ def call(store, n=1):
 def otlp(interval=0.1):
     return lambda store: OtlpExporter(store, interval)
 """
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 def run(body: str, receiver: Receiver | None = None, **environment: str) -> str:

@@ -421,12 +421,7 @@ def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> 
 @pytest.mark.parametrize("fault", ["down", "hang", "503"])
 def test_an_exit_during_an_outage(fault: str, receiver: Receiver) -> None:
     """An outage delays no exit beyond its bound, changes no status, and prints at most one line, no traceback."""
-    if fault == "down":
-        receiver.down()
-    elif fault == "hang":
-        receiver.hang = True
-    else:
-        receiver.status = 503
+    receiver.fail(fault)
     status, stderr = run(receiver, "time.sleep(0.3); sys.exit(5)", 0.05)
     assert 5 == status
     assert stderr.count("\n") <= 1

@@ -21,12 +21,13 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from lz_otel._export import _otlp_settings, _outage, traces
 from lz_otel._guard import guard
-from tests.export.receiver import Receiver
 from tests.peers import serving
 from tests.wire_doubles import A_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.export.receiver import Receiver
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
@@ -85,13 +86,6 @@ class _Upstream(BaseHTTPRequestHandler):
 def upstream() -> Iterator[str]:
     with serving(ThreadingHTTPServer(("127.0.0.1", 0), _Upstream)) as url:
         yield url
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 def environment(upstream: str, receiver: Receiver, **more: str) -> dict[str, str]:
@@ -186,12 +180,7 @@ def test_a_child_sends_its_own_spans(kind: str, upstream: str, receiver: Receive
 @pytest.mark.parametrize("fault", ["down", "hang", "503"])
 def test_a_receiver_that_is_no_help_keeps_nobody(fault: str, upstream: str, receiver: Receiver) -> None:
     """A receiver that is away, hangs or refuses delays an end by a bound, and costs a line for spans and one for metrics."""
-    if fault == "down":
-        receiver.down()
-    elif fault == "hang":
-        receiver.hang = True
-    else:
-        receiver.status = 503
+    receiver.fail(fault)
     done = subprocess.run([sys.executable, "-c", f"{ASKS}\nask(3)\nimport sys; sys.exit(5)"],
                           env=environment(upstream, receiver), capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
     assert 5 == done.returncode

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.export.receiver import Receiver
 from tests.peers import serving
 from tests.safety.processes import ROOT, run
 from tests.wire_doubles import A_JSON, a_full
@@ -23,6 +22,8 @@ from tests.wire_doubles import A_JSON, a_full
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.export.receiver import Receiver
 
 DURATION = "gen_ai.client.inference.duration"
 INPUT = "gen_ai.client.inference.usage.input_tokens"
@@ -63,13 +64,6 @@ def upstream() -> Iterator[str]:
     server = _Server(("127.0.0.1", 0), Upstream)
     with serving(server) as url:
         yield url
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    one = Receiver()
-    yield one
-    one.close()
 
 
 def sent(receiver: Receiver, name: str = DURATION) -> float:
