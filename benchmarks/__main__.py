@@ -21,12 +21,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.arguments import whole, without_proxies
 from benchmarks.budgets import BUDGETS
 from benchmarks.cases import CASES
 from benchmarks.results import Measured, page, verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 PAGE, PART = HERE / "RESULTS.md", HERE / "RESULTS.part.md"
@@ -36,7 +37,8 @@ SILENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
 def _environment() -> dict[str, str]:
     """The environment without settings that would change what is measured, and without proxies: all is loopback."""
     ours = ("OTEL_", "LZ_OTEL_", "PROMETHEUS_", "ANTHROPIC_", "OPENAI_")
-    theirs = {k: v for k, v in os.environ.items() if not k.startswith(ours) and not k.lower().endswith("_proxy")}
+    theirs = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    without_proxies(theirs)
     return theirs | SILENT
 
 
@@ -96,22 +98,13 @@ def figures(quick: bool, port: str) -> dict[str, dict[str, float]]:
     }
 
 
-def _number(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a whole number of at least {least}")
-        return int(text)
-
-    return number
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What lz-otel costs.")
     parser.add_argument("--quick", action="store_true", help="a few rounds, to see whether it works")
     parser.add_argument("--case", action="append", choices=CASES, help="only this case (may be repeated)")
-    parser.add_argument("--rounds", type=_number(2), help="rounds of each case (31, quick: 5)")
+    parser.add_argument("--rounds", type=whole(2), help="rounds of each case (31, quick: 5)")
     parser.add_argument("--no-instructions", action="store_true", help="no instructions per call (valgrind, minutes)")
-    parser.add_argument("--growth", type=_number(1000), help="calls over which growth of memory is measured (1,000,000, quick: 5,000)")
+    parser.add_argument("--growth", type=whole(1000), help="calls over which growth of memory is measured (1,000,000, quick: 5,000)")
     parser.add_argument("--no-figures", action="store_true", help="no start-up, memory, scrape and push figures")
     parser.add_argument("--out", type=Path, help=f"where the page goes ({PAGE.name}; of anything but a full run: {PART.name})")
     options = parser.parse_args()

@@ -17,12 +17,13 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.arguments import whole, without_proxies
 from benchmarks.soak_traffic import FAMILIES, FAULTS, PATIENCE, Ledger, run_for, still_running
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping, Sequence
+    from collections.abc import Sequence
 
     from benchmarks.soak_truth import Row
 
@@ -32,7 +33,6 @@ LEAST = 5.0  # seconds: in less there is no middle and no end whose memory could
 # seconds until there are so many calls: on a busy machine one round is too short for memory to be flat after it.
 WARM_UP, WARM_CALLS, WARM_ROUNDS = 5.0, 1500, 24
 MEASURED = "calls in the measured time"
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 class Sample(NamedTuple):
@@ -98,12 +98,6 @@ def flatness(samples: Sequence[Sample]) -> list[Row]:
     return rows
 
 
-def without_proxies(environment: MutableMapping[str, str]) -> None:
-    """Leave out the proxies: they could not reach the loopback address of this process or of its children."""
-    for name in [name for name in environment if name.lower() in _PROXIES]:
-        del environment[name]
-
-
 def _seconds(text: str) -> float:
     try:
         value = float(text)
@@ -114,26 +108,13 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _whole(least: int) -> Any:
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not allowed: a whole number, {least} or more")
-        return value
-
-    return parse
-
-
 def parser() -> argparse.ArgumentParser:
     """The arguments, checked."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Minutes of traffic and faults.")
     made.add_argument("--seconds", type=_seconds, default=600.0, help=f"measured time, {LEAST:g} or more, after a warm-up of {WARM_CALLS} calls")
-    made.add_argument("--threads", type=_whole(1), default=4, help="threads of the synchronous SDK")
-    made.add_argument("--tasks", type=_whole(1), default=16, help="tasks of the asynchronous SDK")
-    made.add_argument("--seed", type=_whole(0), default=0)
+    made.add_argument("--threads", type=whole(1), default=4, help="threads of the synchronous SDK")
+    made.add_argument("--tasks", type=whole(1), default=16, help="tasks of the asynchronous SDK")
+    made.add_argument("--seed", type=whole(0), default=0)
     made.add_argument("--bare", action="store_true", help="without lz_otel: what of the memory is not ours")
     return made
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
-from benchmarks.soak import LEAST, Sample, flatness, parser, without_proxies
+from benchmarks.arguments import without_proxies
+from benchmarks.soak import LEAST, Sample, flatness, parser
 from benchmarks.soak_traffic import Ledger, name, still_running
 from benchmarks.soak_truth import against_truth, callers, compare, found, truth, whole
 from lz_otel import catalogue as c
