@@ -109,7 +109,8 @@ def test_09_the_sdk_gets_each_piece_before_the_next_is_asked_for(asynchronous: b
             for event in client.messages.create(**ASK, stream=True):
                 got(event)
         seen_whole(found)
-    assert (0, 1, before) == (body.late, body.closed, threads)
+    # One of an earlier test's servers may end meanwhile: what matters is that none has come
+    assert (0, 1, set()) == (body.late, body.closed, threads - before)
 
 
 def plain(method: str, body: Any) -> list[Any]:
