@@ -18,7 +18,7 @@ SAFETY := tests/safety tests/export tests/capture/test_garbage.py tests/capture/
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-legacy peers check lint types fresh docs bundle alerts corpus fuzz truth bench soak \
+.PHONY: help demo test test-unit test-legacy peers check lint format types fresh docs bundle alerts corpus fuzz truth bench soak \
         safety lock audit build clean venv venv-legacy
 
 help: ## List the targets
@@ -44,10 +44,14 @@ test-legacy: venv-legacy ## Only the tests of the older SDKs
 peers: ## Fetch the real servers the tests talk to (Prometheus, Alertmanager, VictoriaMetrics, …) into .peers/
 	scripts/fetch-peers
 
-check: lint types fresh ## Lint, types, and whether generated files are fresh
+check: lint types fresh ## Format, lint, types, and whether generated files are fresh
 
-lint: venv
+lint: venv ## Format and lint
+	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+format: venv ## Format all code
+	$(BIN)/ruff format .
 
 types: venv
 	$(BIN)/mypy

@@ -43,8 +43,14 @@ def _environment() -> dict[str, str]:
 
 
 def _run(*arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*prefix, sys.executable, "-m", *arguments], cwd=HERE.parent, env=_environment(), text=True,
-                          capture_output=True, check=False)  # fmt: skip
+    return subprocess.run(
+        [*prefix, sys.executable, "-m", *arguments],
+        cwd=HERE.parent,
+        env=_environment(),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
 
 
 def _json(*arguments: str) -> Any:
@@ -57,8 +63,14 @@ def _json(*arguments: str) -> Any:
 @contextmanager
 def server() -> Iterator[str]:
     """The loopback API, in a process of its own; its port."""
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.server"], cwd=HERE.parent, env=_environment(),
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.server"],
+        cwd=HERE.parent,
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
@@ -103,10 +115,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few rounds, to see whether it works")
     parser.add_argument("--case", action="append", choices=CASES, help="only this case (may be repeated)")
     parser.add_argument("--rounds", type=whole(2), help="rounds of each case (31, quick: 5)")
-    parser.add_argument("--no-instructions", action="store_true", help="no instructions per call (valgrind, minutes)")
-    parser.add_argument("--growth", type=whole(1000), help="calls over which growth of memory is measured (1,000,000, quick: 5,000)")
-    parser.add_argument("--no-figures", action="store_true", help="no start-up, memory, scrape and push figures")
-    parser.add_argument("--out", type=Path, help=f"where the page goes ({PAGE.name}; of anything but a full run: {PART.name})")
+    parser.add_argument(
+        "--no-instructions", action="store_true", help="no instructions per call (valgrind, minutes)"
+    )
+    parser.add_argument(
+        "--growth",
+        type=whole(1000),
+        help="calls over which growth of memory is measured (1,000,000, quick: 5,000)",
+    )
+    parser.add_argument(
+        "--no-figures", action="store_true", help="no start-up, memory, scrape and push figures"
+    )
+    parser.add_argument(
+        "--out", type=Path, help=f"where the page goes ({PAGE.name}; of anything but a full run: {PART.name})"
+    )
     options = parser.parse_args()
     options.whole = not (options.quick or options.case or options.no_figures)
     options.out = options.out or (PAGE if options.whole else PART)
@@ -153,7 +175,9 @@ def main() -> int:
     """Run what the command line asks for."""
     options = _options()
     measured = Measured()
-    for measured in measure(options):  # written each time: what was measured is not lost to what fails after it
+    for measured in measure(
+        options
+    ):  # written each time: what was measured is not lost to what fails after it
         options.out.write_text(page(measured, BUDGETS, options.rounds, options.whole), encoding="utf-8")
     rows = verdicts(measured, BUDGETS)
     for promise, budget, shown, met in rows:

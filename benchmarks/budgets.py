@@ -65,9 +65,14 @@ BUDGETS = (
     Budget("plain httpx2, 1 KB", 1.20, "×", _ratio("httpx2_1k")),
     Budget("SDK, 1 KB, a span more", 1.15, "×", _ratio("sdk_1k_spans")),
     Budget("SDK, 1 KB, by OTLP instead", 1.15, "×", _ratio("sdk_1k", "otlp")),
-    Budget("every mechanism on, against what is added with none", 2, "times", _times_added("sdk_1k", "every_mechanism", "no_mechanism")),
+    Budget(
+        "every mechanism on, against what is added with none",
+        2,
+        "times",
+        _times_added("sdk_1k", "every_mechanism", "no_mechanism"),
+    ),
     Budget("import lz_otel, beyond its dependencies' import", 60, "ms", _figure("import", "import_ms")),
     Budget("instrument()", 100, "ms", _figure("import", "instrument_ms")),
     Budget("memory beyond the dependencies'", 6, "MB", _figure("memory", "mb")),
     Budget("growth of memory over the calls below", 1, "MB", _figure("growth", "mb")),
-)  # fmt: skip
+)

@@ -50,7 +50,9 @@ def _sdk(path: str, prompt: dict[str, Any]) -> Callable[[str], Callable[[int], N
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.Anthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
+        client = anthropic.Anthropic(
+            api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT
+        )
 
         def run(calls: int) -> None:
             for _ in range(calls):
@@ -84,7 +86,9 @@ def _sdk_stream(path: str) -> Callable[[str], Callable[[int], None]]:
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.Anthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
+        client = anthropic.Anthropic(
+            api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT
+        )
 
         def run(calls: int) -> None:
             for _ in range(calls):
@@ -128,7 +132,9 @@ def _sdk_async(path: str) -> Callable[[str], Callable[[int], None]]:
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.AsyncAnthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
+        client = anthropic.AsyncAnthropic(
+            api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT
+        )
         return _together(lambda: client.messages.create(**PROMPT))
 
     return make
@@ -138,7 +144,9 @@ def _sdk_async_stream(path: str) -> Callable[[str], Callable[[int], None]]:
     def make(base: str) -> Callable[[int], None]:
         import anthropic
 
-        client = anthropic.AsyncAnthropic(api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT)
+        client = anthropic.AsyncAnthropic(
+            api_key="none", base_url=f"{base}/{path}", max_retries=0, timeout=TIMEOUT
+        )
 
         async def one() -> None:
             async for _event in await client.messages.create(**PROMPT, stream=True):
@@ -184,20 +192,40 @@ def _other(base: str) -> Callable[[int], None]:
 _MAIN = ("otel", "prometheus", "otlp", "both")
 _TOGETHER = f"{IN_FLIGHT} in flight"
 CASES: dict[str, Case] = {
-    "sdk_1k": Case("SDK, 1 KB answer", 80, _sdk("1k", PROMPT),
-                   ("otel", "prometheus", "otlp", "host_provider", "both", "beside_otel", "no_mechanism", "every_mechanism")),
+    "sdk_1k": Case(
+        "SDK, 1 KB answer",
+        80,
+        _sdk("1k", PROMPT),
+        (
+            "otel",
+            "prometheus",
+            "otlp",
+            "host_provider",
+            "both",
+            "beside_otel",
+            "no_mechanism",
+            "every_mechanism",
+        ),
+    ),
     "sdk_50k": Case("SDK, 50 KB answer", 60, _sdk("50k", PROMPT), _MAIN),
-    "sdk_110k_request": Case("SDK, 110 KB request", 40, _sdk("1k", LONG_PROMPT), ("otel", "no_reasons", "prometheus", "otlp", "both")),
+    "sdk_110k_request": Case(
+        "SDK, 110 KB request",
+        40,
+        _sdk("1k", LONG_PROMPT),
+        ("otel", "no_reasons", "prometheus", "otlp", "both"),
+    ),
     "sdk_s50": Case("SDK, stream of 50 events", 25, _sdk_stream("s50"), _MAIN),
     "sdk_s2000": Case("SDK, stream of 2,000 events", 2, _sdk_stream("s2000"), _MAIN),
     "sdk_async_1k": Case(f"SDK, {_TOGETHER}, 1 KB answer", 128, _sdk_async("1k"), _MAIN),
     "sdk_async_50k": Case(f"SDK, {_TOGETHER}, 50 KB answer", 96, _sdk_async("50k"), _MAIN),
     "sdk_async_s50": Case(f"SDK, {_TOGETHER}, stream of 50 events", 64, _sdk_async_stream("s50"), _MAIN),
-    "sdk_async_s2000": Case(f"SDK, {_TOGETHER}, stream of 2,000 events", 32, _sdk_async_stream("s2000"), _MAIN, 0.25),
+    "sdk_async_s2000": Case(
+        f"SDK, {_TOGETHER}, stream of 2,000 events", 32, _sdk_async_stream("s2000"), _MAIN, 0.25
+    ),
     "sdk_1k_spans": Case("SDK, 1 KB answer, traces exported", 80, _sdk_traced, ("prometheus",)),
     "openai_1k": Case("SDK of OpenAI, 1 KB", 60, _openai, _MAIN),
     "httpx2_1k": Case("plain httpx2, 1 KB", 200, _plain("httpx2"), _MAIN),
     "httpx_1k": Case("plain httpx, 1 KB", 200, _plain("httpx"), _MAIN),
     "httpx2_async_1k": Case(f"plain httpx2, {_TOGETHER}, 1 KB", 256, _plain_async, _MAIN),
     "httpx2_other": Case("plain httpx2, not an LLM API", 200, _other, _MAIN, observed=False),
-}  # fmt: skip
+}

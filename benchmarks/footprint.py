@@ -61,7 +61,9 @@ def transport(module: str) -> Any:
     httpx = __import__(module)
     body = message(1000)
     headers = {"content-type": "application/json"}
-    return httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, content=body)))
+    return httpx.Client(
+        transport=httpx.MockTransport(lambda _: httpx.Response(200, headers=headers, content=body))
+    )
 
 
 def figure_import(kind: str) -> dict[str, float]:
@@ -132,7 +134,9 @@ def _many_series(client: Any, count: Callable[[], int], least: int) -> int:
     series = 0
     for number in range(2000):
         with lz_otel.operation(f"route-{number % 90}"):
-            client.post("https://api.anthropic.com/v1/messages", json={**PROMPT, "model": f"model-{number // 90}"})
+            client.post(
+                "https://api.anthropic.com/v1/messages", json={**PROMPT, "model": f"model-{number // 90}"}
+            )
         if number % 10 == 9:
             series = count()
             if series >= least:
@@ -152,7 +156,9 @@ def figure_scrape(least: str) -> dict[str, float]:
         body: bytes = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
         return body
 
-    series = _many_series(client, lambda: sum(not x.startswith(b"#") for x in scrape().splitlines()), int(least))
+    series = _many_series(
+        client, lambda: sum(not x.startswith(b"#") for x in scrape().splitlines()), int(least)
+    )
     spent, waited, size = [], [], 0
     for _ in range(10):
         cpu, wall = time.process_time(), time.perf_counter()
@@ -178,7 +184,9 @@ def figure_push(sink: str, least: str) -> dict[str, float]:
 
     def count() -> int:
         # A histogram has a series for each bound, for +Inf, for its sum and for its count
-        return sum(len(s.points) * (len(s.metric.buckets) + 3 if s.metric.buckets else 1) for s in store.snapshot())
+        return sum(
+            len(s.points) * (len(s.metric.buckets) + 3 if s.metric.buckets else 1) for s in store.snapshot()
+        )
 
     series = _many_series(client, count, int(least))
     at = time.process_time()

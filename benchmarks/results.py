@@ -22,8 +22,16 @@ if TYPE_CHECKING:
 
     from benchmarks.budgets import Budget
 
-PACKAGES = ("anthropic", "openai", "httpx", "httpx2", "opentelemetry-sdk", "opentelemetry-instrumentation-httpx",
-            "prometheus-client", "msgspec")  # fmt: skip
+PACKAGES = (
+    "anthropic",
+    "openai",
+    "httpx",
+    "httpx2",
+    "opentelemetry-sdk",
+    "opentelemetry-instrumentation-httpx",
+    "prometheus-client",
+    "msgspec",
+)
 
 _HOW = (
     "CPU time of the client's process, threads of lz-otel included; the server is a process of its own. Within one "
@@ -35,7 +43,13 @@ _FIGURES = (
     ("import", "import_ms", "CPU of `import lz_otel` beyond its dependencies' own import", ".1f", "ms"),
     ("import", "instrument_ms", "CPU of `instrument()` beyond its dependencies' own import", ".1f", "ms"),
     ("import_all", "import_ms", "CPU of `import lz_otel` in a bare interpreter", ".1f", "ms"),
-    ("import_all", "instrument_ms", "CPU of `instrument()` after that, with the imports it makes", ".1f", "ms"),
+    (
+        "import_all",
+        "instrument_ms",
+        "CPU of `instrument()` after that, with the imports it makes",
+        ".1f",
+        "ms",
+    ),
     ("memory", "mb", "resident memory after 500 calls beyond the dependencies'", ".1f", "MB"),
     ("memory", "resident_mb", "resident memory after 500 calls, the whole process", ".1f", "MB"),
     ("growth", "calls", "calls with different prompts, for the two rows below", ",.0f", ""),
@@ -51,7 +65,9 @@ _FIGURES = (
 
 
 def _quartiles(values: Sequence[float]) -> tuple[float, float]:
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else (values[0],) * 3
+    low, _, high = (
+        statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else (values[0],) * 3
+    )
     return low, high
 
 
@@ -92,14 +108,21 @@ class Measured:
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header), *("| " + " | ".join(r) + " |" for r in rows), ""]
+    return [
+        "| " + " | ".join(header) + " |",
+        "|" + "---|" * len(header),
+        *("| " + " | ".join(r) + " |" for r in rows),
+        "",
+    ]
 
 
 def _commit() -> str:
     """Of the checkout, where there is git and one; with a plus when something in it is not committed."""
     try:
         git = ("git", "-C", str(Path(__file__).parent))
-        head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+        head = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        )
         changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return "unknown commit"
@@ -108,7 +131,11 @@ def _commit() -> str:
 
 def _machine(load: Sequence[float]) -> list[str]:
     cpu = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
         platform.processor() or "unknown",
     )
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
@@ -137,7 +164,12 @@ def verdicts(measured: Measured, budgets: Iterable[Budget]) -> list[tuple[str, s
 
 def page(measured: Measured, budgets: Iterable[Budget], rounds: int, whole: bool) -> str:
     """The text of RESULTS.md."""
-    out = ["# What lz-otel costs", "", "Written by `make bench`; every figure is measured, none is by hand.", ""]
+    out = [
+        "# What lz-otel costs",
+        "",
+        "Written by `make bench`; every figure is measured, none is by hand.",
+        "",
+    ]
     if not whole:
         out += ["**Not a full run: for development, not for judging.**", ""]
     out += [*_machine(measured.load), "## Budgets", ""]
@@ -157,14 +189,22 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, whole: bool
             ratios = measured.ratios(name, variant) or [1.0]
             added = measured.added(name, variant) or 0.0
             spread = "[{:.3f}, {:.3f}]".format(*_quartiles(ratios))
-            extra = ("", "") if variant == "bare" else (f"{statistics.median(ratios):.3f} {spread}", f"{added * 1e6:.0f}")
+            extra = (
+                ("", "")
+                if variant == "bare"
+                else (f"{statistics.median(ratios):.3f} {spread}", f"{added * 1e6:.0f}")
+            )
             counted = measured.instructions.get(name, {})
-            rows.append((
-                LABELS[variant],
-                f"{statistics.median(values) * 1e6:.0f} [{low * 1e6:.0f}, {high * 1e6:.0f}]",
-                *extra,
-                f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})" if variant in counted and "bare" in counted else "",
-            ))  # fmt: skip
+            rows.append(
+                (
+                    LABELS[variant],
+                    f"{statistics.median(values) * 1e6:.0f} [{low * 1e6:.0f}, {high * 1e6:.0f}]",
+                    *extra,
+                    f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})"
+                    if variant in counted and "bare" in counted
+                    else "",
+                )
+            )
         out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions (ratio)"), rows)
     if measured.instructions:
         out += [
@@ -172,7 +212,10 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, whole: bool
             "",
         ]
     out += ["## Start-up, memory, scrapes, pushes", ""]
-    figures = ((what, f"{measured.figures[name][key]:{digits}} {unit}".rstrip())
-               for name, key, what, digits, unit in _FIGURES if key in measured.figures.get(name, {}))  # fmt: skip
+    figures = (
+        (what, f"{measured.figures[name][key]:{digits}} {unit}".rstrip())
+        for name, key, what, digits, unit in _FIGURES
+        if key in measured.figures.get(name, {})
+    )
     out += _table(("", "value"), figures)
     return "\n".join(out).rstrip() + "\n"

@@ -36,9 +36,16 @@ MODEL = "claude-haiku-4-5"
 
 def message(size: int) -> bytes:
     """A Messages answer of about so many bytes."""
-    body = {"id": "msg_01XFDUDYJgAACzvnptvVoYEL", "type": "message", "role": "assistant", "model": MODEL,
-            "content": [{"type": "text", "text": ""}], "stop_reason": "end_turn", "stop_sequence": None,
-            "usage": USAGE}  # fmt: skip
+    body = {
+        "id": "msg_01XFDUDYJgAACzvnptvVoYEL",
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": [{"type": "text", "text": ""}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": USAGE,
+    }
     missing = max(0, size - len(json.dumps(body)))
     body["content"] = [{"type": "text", "text": ("The quick brown fox. " * (missing // 21 + 1))[:missing]}]
     return json.dumps(body).encode()
@@ -47,18 +54,35 @@ def message(size: int) -> bytes:
 def completion(size: int) -> bytes:
     """A chat completion of about so many bytes."""
     text = ("The quick brown fox. " * (size // 21 + 1))[: max(0, size - 420)]
-    body = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1796000000, "model": "gpt-5-mini",
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
-            "usage": {"prompt_tokens": 1200, "completion_tokens": 200, "total_tokens": 1400,
-                      "prompt_tokens_details": {"cached_tokens": 1024},
-                      "completion_tokens_details": {"reasoning_tokens": 0}}}  # fmt: skip
+    body = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1796000000,
+        "model": "gpt-5-mini",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+        "usage": {
+            "prompt_tokens": 1200,
+            "completion_tokens": 200,
+            "total_tokens": 1400,
+            "prompt_tokens_details": {"cached_tokens": 1024},
+            "completion_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
     return json.dumps(body).encode()
 
 
 def events(count: int) -> list[bytes]:
     """A stream with so many events in all."""
-    start = {"id": "msg_01", "type": "message", "role": "assistant", "model": MODEL, "content": [],
-             "stop_reason": None, "stop_sequence": None, "usage": {**USAGE, "output_tokens": 1}}  # fmt: skip
+    start = {
+        "id": "msg_01",
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**USAGE, "output_tokens": 1},
+    }
     deltas = [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": " word"}}
     ] * (count - 5)
@@ -67,16 +91,22 @@ def events(count: int) -> list[bytes]:
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         *deltas,
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-         "usage": {"output_tokens": 200}},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+            "usage": {"output_tokens": 200},
+        },
         {"type": "message_stop"},
-    ]  # fmt: skip
+    ]
     return [f"event: {r['type']}\ndata: {json.dumps(r)}\n\n".encode() for r in rows]
 
 
 def plain(body: bytes) -> bytes:
     """A whole HTTP answer with a length."""
-    return f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{HEADERS}content-length: {len(body)}\r\n\r\n".encode() + body
+    return (
+        f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{HEADERS}content-length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
 
 
 def streamed(pieces: list[bytes]) -> bytes:

@@ -46,7 +46,11 @@ class Sample(NamedTuple):
 def sample() -> Sample:
     """Resident megabytes, open files, threads."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return Sample(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, sum(1 for _ in Path("/proc/self/fd").iterdir()), threading.active_count())
+    return Sample(
+        pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
+        sum(1 for _ in Path("/proc/self/fd").iterdir()),
+        threading.active_count(),
+    )
 
 
 class Watch:
@@ -59,7 +63,10 @@ class Watch:
 
     def __init__(self, address: str | None, seconds: float) -> None:
         self.samples: list[Sample] = []
-        self._address, self._every = address, min(1.0, seconds / 100)  # twenty samples in a fifth of the shortest run
+        self._address, self._every = (
+            address,
+            min(1.0, seconds / 100),
+        )  # twenty samples in a fifth of the shortest run
         self._until = time.monotonic() + seconds
         self.thread = threading.Thread(target=self._run, daemon=True, name="watch")
 
@@ -110,8 +117,15 @@ def _seconds(text: str) -> float:
 
 def parser() -> argparse.ArgumentParser:
     """The arguments, checked."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.soak", description="Minutes of traffic and faults.")
-    made.add_argument("--seconds", type=_seconds, default=600.0, help=f"measured time, {LEAST:g} or more, after a warm-up of {WARM_CALLS} calls")
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.soak", description="Minutes of traffic and faults."
+    )
+    made.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=600.0,
+        help=f"measured time, {LEAST:g} or more, after a warm-up of {WARM_CALLS} calls",
+    )
     made.add_argument("--threads", type=whole(1), default=4, help="threads of the synchronous SDK")
     made.add_argument("--tasks", type=whole(1), default=16, help="tasks of the asynchronous SDK")
     made.add_argument("--seed", type=whole(0), default=0)
@@ -133,12 +147,17 @@ def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[S
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="lz-soak-") as folder:
         log = Path(folder, "truth")
-        with running(scenario, process=True, latency_scale=0.0, seed=options.seed, truth_path=log) as simulator:
+        with running(
+            scenario, process=True, latency_scale=0.0, seed=options.seed, truth_path=log
+        ) as simulator:
             address = None
             if not options.bare:
                 # All mechanisms from the start: those that wake up by themselves say nothing of the calls before
                 status = lz_otel.instrument(
-                    exporters="prometheus", prometheus_host="127.0.0.1", prometheus_port=0, mechanisms=c.MECHANISMS
+                    exporters="prometheus",
+                    prometheus_host="127.0.0.1",
+                    prometheus_port=0,
+                    mechanisms=c.MECHANISMS,
                 )
                 address = f"http://127.0.0.1:{status.prometheus_port}/metrics"
             alive: list[str] = []
@@ -182,13 +201,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     width = max(len(what) for what, *_ in rows)
     for what, expected, found, holds in sorted(rows, key=lambda row: not row[3]):  # what is broken comes last
-        print(f"{what:{width}}  expected {expected!s:>14}  found {found!s:>14}  {'holds' if holds else 'DOES NOT HOLD'}")
+        print(
+            f"{what:{width}}  expected {expected!s:>14}  found {found!s:>14}  {'holds' if holds else 'DOES NOT HOLD'}"
+        )
     for fault in faults:
         print(f"a caller died: {fault}")
     broken = sum(not holds for *_, holds in rows) + len(faults)
-    print("memory, MB, over the run: " + " ".join(f"{s.memory:.0f}" for s in samples[:: max(1, len(samples) // 20)]))
+    print(
+        "memory, MB, over the run: "
+        + " ".join(f"{s.memory:.0f}" for s in samples[:: max(1, len(samples) // 20)])
+    )
     measured = next(found for what, _, found, _ in rows if what == MEASURED)
-    print(f"{measured} calls in {options.seconds:g} s ({calls(ledger) - measured} before), {len(rows)} invariants, {broken} broken")
+    print(
+        f"{measured} calls in {options.seconds:g} s ({calls(ledger) - measured} before), {len(rows)} invariants, {broken} broken"
+    )
     return 1 if broken else 0
 
 

@@ -72,8 +72,16 @@ def prompt(draw: random.Random) -> dict[str, Any]:
     return {
         "model": draw.choice(("claude-haiku-4-5", "claude-sonnet-4-6", "claude-opus-5")),
         "max_tokens": draw.choice((20, 100, 300)),
-        "system": [{"type": "text", "text": f"System {draw.randrange(5)}. " * 900, "cache_control": {"type": "ephemeral"}}],
-        "messages": [{"role": "user", "content": f"Question {draw.randrange(10_000)}: what does the fox do?"}],
+        "system": [
+            {
+                "type": "text",
+                "text": f"System {draw.randrange(5)}. " * 900,
+                "cache_control": {"type": "ephemeral"},
+            }
+        ],
+        "messages": [
+            {"role": "user", "content": f"Question {draw.randrange(10_000)}: what does the fox do?"}
+        ],
     }
 
 
@@ -147,7 +155,9 @@ async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks
 
     client = anthropic.AsyncAnthropic(base_url=url, api_key="soak", max_retries=2)
 
-    async def to_cancel(draw: random.Random, extra: dict[str, str], read: Reading, begun: asyncio.Event) -> None:
+    async def to_cancel(
+        draw: random.Random, extra: dict[str, str], read: Reading, begun: asyncio.Event
+    ) -> None:
         with lz_otel.operation("async cancel"):
             stream = await client.messages.create(**prompt(draw), extra_headers=extra, stream=True)
             async with stream:
@@ -185,7 +195,9 @@ async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks
                         read.usage = answer.usage
                         read.ended = "ok"
                     else:
-                        stream = await client.messages.create(**prompt(draw), extra_headers=extra, stream=True)
+                        stream = await client.messages.create(
+                            **prompt(draw), extra_headers=extra, stream=True
+                        )
                         async with stream:
                             async for event in stream:
                                 read.see(event)
@@ -201,7 +213,9 @@ def run_for(seconds: float, url: str, ledger: Ledger, seed: int, threads: int, t
     """Let all callers make calls for so long, and wait for them; those that have not ended a minute later."""
     until = time.monotonic() + seconds
     workers = [
-        threading.Thread(target=sync_caller, args=(url, ledger, until, seed + n), daemon=True, name=f"caller {n}")
+        threading.Thread(
+            target=sync_caller, args=(url, ledger, until, seed + n), daemon=True, name=f"caller {n}"
+        )
         for n in range(threads)
     ]
     for worker in workers:

@@ -52,7 +52,9 @@ _CUT = "cut off"
 
 def _open(key: Key) -> bool:
     """Whether neither side can know this figure."""
-    return key[0] in LEFT and (key[1] in _OPEN_WHEN_LEFT or key[1:] == (c.SYMBOLIC_EVIDENCE.name, "zero_output"))
+    return key[0] in LEFT and (
+        key[1] in _OPEN_WHEN_LEFT or key[1:] == (c.SYMBOLIC_EVIDENCE.name, "zero_output")
+    )
 
 
 def found(families: Iterable[Any]) -> Figures:
@@ -83,7 +85,11 @@ def found(families: Iterable[Any]) -> Figures:
                 metric = sums[row.name]
                 extra = () if metric in _PLAIN else metric.attributes[len(c.COMMON) :]
                 out[(route, metric.name, *(labels[a.label] for a in extra))] += value
-            elif row.name in (c.CALL_ACTIVE.prometheus, c.INTERNAL_ERRORS.prometheus, c.INTERNAL_OVERFLOW.prometheus):
+            elif row.name in (
+                c.CALL_ACTIVE.prometheus,
+                c.INTERNAL_ERRORS.prometheus,
+                c.INTERNAL_OVERFLOW.prometheus,
+            ):
                 out["", row.name] += value
     return out
 
@@ -92,7 +98,9 @@ def _status(status: str) -> str:
     return _CUT if status in c.TRANSPORT_ERRORS else status
 
 
-def truth(route: str, records: list[dict[str, Any]], traffic: Traffic, begun: Set[str] = frozenset()) -> tuple[Figures, Figures]:
+def truth(
+    route: str, records: list[dict[str, Any]], traffic: Traffic, begun: Set[str] = frozenset()
+) -> tuple[Figures, Figures]:
     """What the truth log says of one route.
 
     Args:
@@ -200,7 +208,9 @@ def whole(summary: Mapping[str, Any], seen: Mapping[Key, float]) -> list[Row]:
     return [(what, _text(expected), _text(value), expected == value) for what, expected, value in figures]
 
 
-def against_truth(lines: Iterable[bytes], ledger: Ledger, traffic: Traffic, seen: Mapping[Key, float]) -> list[Row]:
+def against_truth(
+    lines: Iterable[bytes], ledger: Ledger, traffic: Traffic, seen: Mapping[Key, float]
+) -> list[Row]:
     """Compare with a truth log, one route at a time: all of it decoded at once would take a gigabyte."""
     by_route: dict[str, list[bytes]] = defaultdict(list)
     for line in lines:

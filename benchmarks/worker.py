@@ -38,7 +38,9 @@ def main(argv: list[str]) -> None:
                 spent = (time.process_time() - began) / calls
                 seen, made = watch.seen(), warm_up + calls if case.observed else 0
                 if seen is not None and seen != made:
-                    sys.exit(f"{case.title}: {variant} saw {seen:.0f} of {made} calls, so its cost means nothing")
+                    sys.exit(
+                        f"{case.title}: {variant} saw {seen:.0f} of {made} calls, so its cost means nothing"
+                    )
             if number:  # the first round warms up
                 seconds[variant].append(spent)
     print(json.dumps(seconds))

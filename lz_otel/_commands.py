@@ -45,10 +45,14 @@ def demo(
 
 @app.command()
 def truth(
-    case: Annotated[list[str] | None, typer.Option(help="Case to run, may be given again; default: all.")] = None,
+    case: Annotated[
+        list[str] | None, typer.Option(help="Case to run, may be given again; default: all.")
+    ] = None,
     calls: Annotated[int, typer.Option(min=50, help="Operations of the application per case.")] = 2000,
     seed: Annotated[int, typer.Option(help="Seed of traffic and simulator.")] = 0,
-    soak: Annotated[bool, typer.Option("--soak", help="Many distinct prompts instead: does memory grow?")] = False,
+    soak: Annotated[
+        bool, typer.Option("--soak", help="Many distinct prompts instead: does memory grow?")
+    ] = False,
     prompts: Annotated[int, typer.Option(min=1000, help="With --soak: how many distinct prompts.")] = 200_000,
 ) -> None:
     """Compare every verdict and figure with the simulator's truth, call by call, for all scenarios."""
@@ -64,7 +68,9 @@ def truth(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def simulate(
     context: typer.Context,
-    history: Annotated[bool, typer.Option("--history", help="Make hours of series instead of serving.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Make hours of series instead of serving.")
+    ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     scenario: Annotated[str, typer.Option(help="Scenario, or a path to one.")] = "healthy",
@@ -88,7 +94,9 @@ def simulate(
     )
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False)
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
+)
 def bundle(context: typer.Context) -> None:
     """Write dashboards, recording rules, alerts and runbooks (see: bundle --help)."""
     from lz_otel.bundle.render import main as render

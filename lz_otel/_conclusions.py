@@ -93,7 +93,12 @@ class Conclusions:
 
     def call(self, call: Call, rows: list[Any]) -> None:
         observer = call.last
-        if observer is None or observer.reader is None or not observer.reader.facts.llm_call or call.common is None:
+        if (
+            observer is None
+            or observer.reader is None
+            or not observer.reader.facts.llm_call
+            or call.common is None
+        ):
             return  # no LLM call after all
         started = perf_counter() if call.overhead is not None else 0.0
         ended = self._conclude(call, observer)
@@ -118,10 +123,18 @@ class Conclusions:
             self._start_at_zero(common)
         labels = self.labels
         ended = rules.Ended(
-            facts, common, call.started_at, ended_at, observer.first_byte_at, ending,
-            labels.error_type(error_type) if error_type else "", observer.status,
-            labels.response_model(facts.response_model or ""), observer.encoding_failed, results,
-        )  # fmt: skip
+            facts,
+            common,
+            call.started_at,
+            ended_at,
+            observer.first_byte_at,
+            ending,
+            labels.error_type(error_type) if error_type else "",
+            observer.status,
+            labels.response_model(facts.response_model or ""),
+            observer.encoding_failed,
+            results,
+        )
         if self.prices is not None:
             self._price(ended, observer.request, None if exchange is None else exchange.cost)
         if not ended.cached and not disjoint(limits.MARKERS, observer.headers):
@@ -161,7 +174,9 @@ class Conclusions:
             return
         if len(self._started) < _MAX_STARTED or done is not None:
             self._started[common] = awake
-        for metric, sets in rules.zeros(common, [n for n in awake if n not in (done or ())], first=done is None):
+        for metric, sets in rules.zeros(
+            common, [n for n in awake if n not in (done or ())], first=done is None
+        ):
             self.store.touch(metric, sets)
 
     def read_limits(self) -> None:
@@ -184,25 +199,40 @@ class Conclusions:
                 cost = self.prices.price(ended.facts, time(), request)
                 if cost is None:
                     return
-            cheaper = [r for r in ended.results if r.saved_usd and r.verdict and r.verdict.mechanism in _CHEAPER]
+            cheaper = [
+                r for r in ended.results if r.saved_usd and r.verdict and r.verdict.mechanism in _CHEAPER
+            ]
             if cheaper:
                 # One mechanism has served the call, the first in the contract's order: its price holds
                 cost = cost._replace(usd=max(0.0, cost.usd - cheaper[0].saved_usd))
                 if len(cheaper) > 1:
-                    ended.results = [r._replace(saved_usd=None) if r in cheaper[1:] else r for r in ended.results]
+                    ended.results = [
+                        r._replace(saved_usd=None) if r in cheaper[1:] else r for r in ended.results
+                    ]
             ended.cost = cost
         except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
             guard.fault("judge", fault)
 
     def _exchange(self, call: Call, observer: Observer, ending: str, error_type: str) -> Exchange:
         exchange = Exchange(
-            observer.request, observer.reader.facts, observer.status, observer.headers, ending, call.started_at,
-            observer.ended_at, observer.first_byte_at, error_type,
-        )  # fmt: skip
+            observer.request,
+            observer.reader.facts,
+            observer.status,
+            observer.headers,
+            ending,
+            call.started_at,
+            observer.ended_at,
+            observer.first_byte_at,
+            error_type,
+        )
         exchange.trace_id = call.trace_id
         operation = call.operation
         if operation is not None:
-            exchange.route, exchange.group, exchange.session = operation.name, operation.group, operation.session
+            exchange.route, exchange.group, exchange.session = (
+                operation.name,
+                operation.group,
+                operation.session,
+            )
         return exchange
 
     def after_fork_in_child(self) -> None:

@@ -245,8 +245,7 @@ class Settings:
     def otlp_endpoint_set(self) -> bool:
         """Whether the standard variables name an OTLP endpoint for metrics."""
         return any(
-            os.environ.get(n)
-            for n in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+            os.environ.get(n) for n in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
         )
 
 

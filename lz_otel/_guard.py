@@ -105,7 +105,9 @@ def _of_a_signal(error: BaseException) -> bool:
         return False
     frames = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
     frames = {code for code in frames if not code.co_filename.startswith(_OWN)}
-    return bool(frames) and any(_code(signal.getsignal(number)) in frames for number in signal.valid_signals())
+    return bool(frames) and any(
+        _code(signal.getsignal(number)) in frames for number in signal.valid_signals()
+    )
 
 
 def _code(handler: Any) -> Any:

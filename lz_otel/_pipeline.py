@@ -93,7 +93,9 @@ class Pipeline:
         self.judges = judges
         self.spans = spans
         self.providers = dict(providers or {})
-        self.conclusions = Conclusions(store, labels, judges=judges, prices=prices, spans=spans, legacy=legacy)
+        self.conclusions = Conclusions(
+            store, labels, judges=judges, prices=prices, spans=spans, legacy=legacy
+        )
         self.overhead_sample = overhead_sample
         self.prompt = prompt
         self.generation = 0
@@ -163,7 +165,9 @@ class Pipeline:
             self.prompt
             or call.operation is not None
             or bool(self.conclusions.call_listeners)
-            or (not call.sdk and self.spans is not None and self.spans.active())  # an SDK's hook has asked that
+            or (
+                not call.sdk and self.spans is not None and self.spans.active()
+            )  # an SDK's hook has asked that
         )
         return call.prompt
 
@@ -375,7 +379,11 @@ class Pipeline:
         if first is None:
             return None
         reader = first.reader or _extract.identify(first.candidates, first.request, self.providers)
-        return self.conclusions.name(call, reader.facts) if reader is not None and reader.facts.llm_call else None
+        return (
+            self.conclusions.name(call, reader.facts)
+            if reader is not None and reader.facts.llm_call
+            else None
+        )
 
     # --- faults, fork ---------------------------------------------------------------------
 

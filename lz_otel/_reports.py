@@ -43,7 +43,9 @@ class Reports:
         labels = (*self._scope(operation), self._labels.model(source), self._labels.model(target), reason)
         self._store.add(((catalogue.OP_FALLBACKS, labels, 1.0),))
 
-    def fast_path_given_up(self, operation: Operation, record: CallRecord, reason: str, *, verdict: bool) -> None:
+    def fast_path_given_up(
+        self, operation: Operation, record: CallRecord, reason: str, *, verdict: bool
+    ) -> None:
         """The application gave up a fast answer (rejected), or a fast attempt (hedge)."""
         mechanism = record.served_by or "symbolic"
         if mechanism not in self._awake():
@@ -57,7 +59,9 @@ class Reports:
     def operation_ended(self, operation: Operation, seconds: float, calls: int, outcome: str) -> None:
         """An operation was left and its last call has ended."""
         labels = (*self._scope(operation), outcome)
-        self._store.add(((catalogue.OP_DURATION, labels, seconds), (catalogue.OP_CALLS, labels, float(calls))))
+        self._store.add(
+            ((catalogue.OP_DURATION, labels, seconds), (catalogue.OP_CALLS, labels, float(calls)))
+        )
 
     def quality(self, score: Any, metric: str, group: str | None, route: str | None) -> None:
         """A score of the application's own."""

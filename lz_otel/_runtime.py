@@ -108,7 +108,9 @@ class _Runtime:
             overhead_sample=settings.overhead_sample,
             prompt=bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")),
         )
-        self.reports = Reports(self.store, self.labels, lambda: () if self.judges is None else self.judges.awake)
+        self.reports = Reports(
+            self.store, self.labels, lambda: () if self.judges is None else self.judges.awake
+        )
         self.hooks, self.sdks = _hooks, _sdks
         made = making.exporters(self.store, settings, meter_provider, registry)
         self.exporter_names, self.exporters = list(made), list(made.values())
@@ -382,4 +384,3 @@ def _after_fork() -> None:
         runtime.after_fork_in_child()
     except Exception as fault:  # noqa: BLE001 - a fork of the host must not fail for us
         guard.fault("export", fault)
-

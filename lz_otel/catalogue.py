@@ -94,9 +94,13 @@ __all__ = [
 ]
 
 RESPONSE_MODEL = Attribute("gen_ai.response.model", cap=100, doc="the model that answered", optional=True)
-ERROR_TYPE = Attribute("error.type", cap=50, doc="the provider's error type, or the exception class", optional=True)
+ERROR_TYPE = Attribute(
+    "error.type", cap=50, doc="the provider's error type, or the exception class", optional=True
+)
 PATH = Attribute("lz.path", ("fast", "full"), doc="fast: served without a full inference")
-SERVED_BY = Attribute("lz.served_by", ("", *MECHANISMS), doc="the mechanism whose hit made it fast", optional=True)
+SERVED_BY = Attribute(
+    "lz.served_by", ("", *MECHANISMS), doc="the mechanism whose hit made it fast", optional=True
+)
 STREAM = Attribute("lz.stream", ("true", "false"), doc="whether the answer was streamed")
 ENDING = Attribute("lz.ending", ENDINGS, doc="how the call ended")
 MODALITY = Attribute("gen_ai.token.modality", ("text", "image", "audio", "unknown"), doc="kind of content")
@@ -109,7 +113,9 @@ RESOURCE = Attribute(
      "fast_input_tokens", "fast_output_tokens", "project_tokens"),
     doc="what is limited",
 )  # fmt: skip
-INTENT = Attribute("intent", ("deterministic", "creative", "balanced", "other"), doc="the sampling intent asked for")
+INTENT = Attribute(
+    "intent", ("deterministic", "creative", "balanced", "other"), doc="the sampling intent asked for"
+)
 SYSTEM = Attribute("gen_ai.system", cap=50, doc="name of gen_ai.provider.name before v1.37")
 TOKEN_TYPE = Attribute("gen_ai.token.type", ("input", "output"), doc="input or output")
 

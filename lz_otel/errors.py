@@ -34,9 +34,7 @@ class MissingDependencyError(LzOtelError, ImportError):
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         self.package = package
         self.extra = extra
-        super().__init__(
-            f"{purpose} needs the package {package!r}: run  pip install 'lz-otel[{extra}]'"
-        )
+        super().__init__(f"{purpose} needs the package {package!r}: run  pip install 'lz-otel[{extra}]'")
 
 
 class CatalogueError(LzOtelError, KeyError):

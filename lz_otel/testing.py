@@ -1,8 +1,8 @@
 """For tests, of services and of lz_otel itself: observe without exporting, and read the numbers.
 
-    with lz_otel.testing.capture() as seen:
-        client.messages.create(...)
-        assert seen.value("gen_ai.client.inference.usage.input_tokens") == 2104
+with lz_otel.testing.capture() as seen:
+    client.messages.create(...)
+    assert seen.value("gen_ai.client.inference.usage.input_tokens") == 2104
 """
 
 from __future__ import annotations

@@ -157,9 +157,19 @@ def mechanisms() -> str:
         if line.startswith("| `") and len(cells) == 6:
             rows[cells[0].strip("`")] = cells
     if not tuple(ABOUT) == tuple(rows) == catalogue.MECHANISMS:
-        sys.exit(f"scripts/docs.py: ABOUT and docs/mechanisms.md must describe {', '.join(catalogue.MECHANISMS)}")
+        sys.exit(
+            f"scripts/docs.py: ABOUT and docs/mechanisms.md must describe {', '.join(catalogue.MECHANISMS)}"
+        )
     return _table(
-        ("mechanism", "what it is", "stated by", "mark", "how to switch it on", "what a hit means", "what it cannot know"),
+        (
+            "mechanism",
+            "what it is",
+            "stated by",
+            "mark",
+            "how to switch it on",
+            "what a hit means",
+            "what it cannot know",
+        ),
         (
             (f"`{name}`", ABOUT[name][1], ABOUT[name][0], *(cell for cell in cells[1:5]))
             for name, cells in rows.items()
@@ -177,9 +187,15 @@ def licence(package: metadata.PackageMetadata) -> str:
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     field = (package.get("License") or "").strip()
-    kinds = [c.split(" :: ") for c in package.get_all("Classifier") or () if c.startswith("License :: OSI Approved :: ")]
+    kinds = [
+        c.split(" :: ")
+        for c in package.get_all("Classifier") or ()
+        if c.startswith("License :: OSI Approved :: ")
+    ]
     # The field may hold the whole text of a licence.
-    stated = package.get("License-Expression") or (field if field and "\n" not in field else ", ".join(k[-1] for k in kinds))
+    stated = package.get("License-Expression") or (
+        field if field and "\n" not in field else ", ".join(k[-1] for k in kinds)
+    )
     stated = SPDX.get(stated, stated)
     try:
         return canonicalize_license_expression(stated) if stated else ""
@@ -197,8 +213,10 @@ def _locked(name: str, lock: dict[str, str]) -> metadata.Distribution:
         if found.version == lock.get(name):
             return found
         has = f"installed as {found.version}"
-    sys.exit(f"scripts/docs.py: licences are read from the locked packages, but {name} is {has}"
-             f" and requirements/{LOCK.name} says {lock.get(name, 'nothing of it')}: run  make docs")  # fmt: skip
+    sys.exit(
+        f"scripts/docs.py: licences are read from the locked packages, but {name} is {has}"
+        f" and requirements/{LOCK.name} says {lock.get(name, 'nothing of it')}: run  make docs"
+    )
 
 
 def closure(requirements: Iterable[str]) -> dict[str, tuple[str, str, list[str]]]:
@@ -219,7 +237,9 @@ def closure(requirements: Iterable[str]) -> dict[str, tuple[str, str, list[str]]
             continue
         name = canonicalize_name(requirement.name)
         if name == project["name"]:  # an extra of ours, which is not installed for being looked at
-            inside = [text for extra in requirement.extras for text in project["optional-dependencies"][extra]]
+            inside = [
+                text for extra in requirement.extras for text in project["optional-dependencies"][extra]
+            ]
             waiting += [(Requirement(text), name, {""}) for text in inside]
             continue
         parents.setdefault(name, set()).add(parent)
@@ -251,7 +271,11 @@ def extra_licences() -> str:
     rows = []
     for extra in project["optional-dependencies"]:
         found = closure([f"{project['name']}[{extra}]"])
-        added = [f"`{name}` {version} ({spdx})" for name, (version, spdx, _) in found.items() if name not in runtime]
+        added = [
+            f"`{name}` {version} ({spdx})"
+            for name, (version, spdx, _) in found.items()
+            if name not in runtime
+        ]
         rows.append((f"`{extra}`", ", ".join(added)))
     return _table(("extra", "adds"), rows)
 

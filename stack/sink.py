@@ -109,7 +109,9 @@ def _article(one: dict[str, Any]) -> str:
             if str(notes.get(key, "")).startswith(("http://", "https://"))
         )
         text = f"{notes.get('summary', '')} {notes.get('description', '')}"
-        parts.append(f"<p>{html.escape(text)}<br>{links} <small>{html.escape(str(alert.get('startsAt', '')))}</small></p>")
+        parts.append(
+            f"<p>{html.escape(text)}<br>{links} <small>{html.escape(str(alert.get('startsAt', '')))}</small></p>"
+        )
     name = f"{status}: {labels.get('alertname', 'several')} ({labels.get('job', '')})"
     return f'<article class="{html.escape(looks, quote=True)}"><h2>{html.escape(name)}</h2>{"".join(parts)}</article>'
 

@@ -38,8 +38,20 @@ ALLOWED = {
 }
 LONGEST = 400
 LONGER: dict[str, str] = {}
-HEAVY = ("httpx", "httpx2", "anthropic", "openai", "typer", "rich", "starlette", "uvicorn", "brotli", "zstandard",
-         "grafana_foundation_sdk", "opentelemetry.exporter")  # fmt: skip
+HEAVY = (
+    "httpx",
+    "httpx2",
+    "anthropic",
+    "openai",
+    "typer",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "brotli",
+    "zstandard",
+    "grafana_foundation_sdk",
+    "opentelemetry.exporter",
+)
 
 
 def modules() -> dict[str, Path]:
@@ -82,7 +94,11 @@ def wrong_edges(source: str, module: str) -> list[str]:
 
 def test_imports_go_one_way() -> None:
     """A module imports the base, its own stage and earlier ones, and nothing else of the library."""
-    wrong = {name: edges for name, path in modules().items() if (edges := wrong_edges(path.read_text("utf-8"), name))}
+    wrong = {
+        name: edges
+        for name, path in modules().items()
+        if (edges := wrong_edges(path.read_text("utf-8"), name))
+    }
     assert {} == wrong
 
 
@@ -96,12 +112,21 @@ def test_a_wrong_edge_is_seen() -> None:
         "if TYPE_CHECKING:\n    from lz_otel._export.otlp import X",
     )
     assert [["_export"]] * len(sources) == [wrong_edges(s, "_extract.framing") for s in sources]
-    assert [] == wrong_edges("from lz_otel._capture import calls\nfrom lz_otel.model import Facts", "_extract.framing")
+    assert [] == wrong_edges(
+        "from lz_otel._capture import calls\nfrom lz_otel.model import Facts", "_extract.framing"
+    )
 
 
 def test_every_part_is_known() -> None:
     """A new part of the package has to be given its place in this test."""
-    free = {"", "testing", "demo", "cli", "_commands", "__main__"}  # public faces and tools: they may use what is public
+    free = {
+        "",
+        "testing",
+        "demo",
+        "cli",
+        "_commands",
+        "__main__",
+    }  # public faces and tools: they may use what is public
     assert set() == {m.split(".")[0] for m in modules()} - set(ALLOWED) - free
 
 
@@ -120,7 +145,9 @@ def test_exceptions_from_the_length_are_needed() -> None:
 def test_import_loads_nothing_optional() -> None:
     """``import lz_otel`` loads no HTTP client, SDK, exporter or tool: a host pays for what it uses."""
     code = f"import sys, lz_otel; print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent
+    )
     assert "[]\n" == done.stdout
 
 

@@ -38,15 +38,25 @@ def audit(monkeypatch: pytest.MonkeyPatch) -> Any:
         ([GOOD, BAD], 1, 1, "VULNERABLE: 3 (above)"),
         ([GOOD, UNKNOWN], 0, 1, "1 packages checked, none vulnerable; NOT checked: 1 packages are not known"),
         ([BAD, UNKNOWN], 1, 1, "VULNERABLE: 3 (above); not checked: 1 packages are not known"),
-        ([UNKNOWN], 75, 1, "NOTHING was checked: 1 packages are not known to the database (not found: odd (3))"),
+        (
+            [UNKNOWN],
+            75,
+            1,
+            "NOTHING was checked: 1 packages are not known to the database (not found: odd (3))",
+        ),
         (SILENT, 75, 1, f"NOTHING was checked: no answer for dev.txt, sdk-legacy.txt, audit.txt ({SILENT})"),
         ([], 75, 1, "NOTHING was checked: the locks are empty"),
     ],
-)  # fmt: skip
+)
 def test_status_and_last_line(
-    audit: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    said: Any, status: int, strict: int, last: str,
-) -> None:  # fmt: skip
+    audit: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    said: Any,
+    status: int,
+    strict: int,
+    last: str,
+) -> None:
     """1: a vulnerability; 75: nothing could be asked; 0: some were, and the last line says what holds for how many."""
     monkeypatch.setattr(audit, "answer", lambda lock: said)
     assert (status, strict) == (audit.main([]), audit.main(["--strict"]))
@@ -77,7 +87,7 @@ def _program(path: Path, text: str) -> None:
         (75, "first 'NOTHING was checked: why'", ": SKIPPED: NOTHING was checked: why", "SKIPPED: known", 0),
         (75, "", ": FAILED (", "FAILED: known", 1),
     ],
-)  # fmt: skip
+)
 def test_ci_shows_a_step_that_checked_nothing_as_skipped(
     tmp_path: Path, ends: int, said: str, shown: str, summary: str, status: int
 ) -> None:
@@ -90,10 +100,18 @@ def test_ci_shows_a_step_that_checked_nothing_as_skipped(
         _program(tmp_path / "scripts" / name, "exit 0")
     _program(tmp_path / ".venv-audit" / "bin" / "python", f"printf '%s\\n' {said}; exit {ends}")
     env = {"PATH": f"{tmp_path / 'bin'}:/usr/local/bin:/usr/bin:/bin"}
-    done = subprocess.run(["bash", str(tmp_path / ".ci" / "run")], capture_output=True, text=True, env=env, timeout=60,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        ["bash", str(tmp_path / ".ci" / "run")],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=60,
+        check=False,
+    )
     assert status == done.returncode, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert ("first" in lines) == bool(said)
     assert any(line.startswith("=== known vulnerabilities") and shown in line for line in lines), done.stdout
-    assert [summary] * bool(summary) == [line[: len(summary)] for line in lines if line.startswith(("SKIPPED:", "FAILED:"))]
+    assert [summary] * bool(summary) == [
+        line[: len(summary)] for line in lines if line.startswith(("SKIPPED:", "FAILED:"))
+    ]

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Bare and watched calls of three rounds; the second round ran on a machine at half speed.
-ROUNDS = {"bare": [0.001, 0.002, 0.001], "prometheus": [0.0011, 0.0022, 0.0011], "otlp": [0.001, 0.002, 0.0015]}
+ROUNDS = {
+    "bare": [0.001, 0.002, 0.001],
+    "prometheus": [0.0011, 0.0022, 0.0011],
+    "otlp": [0.001, 0.002, 0.0015],
+}
 
 
 def test_ratios_are_of_the_same_round() -> None:
@@ -42,7 +46,9 @@ def test_budgets_are_told_met_missed_or_not_measured() -> None:
 
 def test_budgets_and_cases_fit() -> None:
     """Every budget on calls is about a case and a variant that are run, and every variant has a name."""
-    full = Measured({name: {key: [1.0, 2.0] for key in ("bare", *case.variants)} for name, case in CASES.items()})
+    full = Measured(
+        {name: {key: [1.0, 2.0] for key in ("bare", *case.variants)} for name, case in CASES.items()}
+    )
     missing = {promise for promise, _, shown, _ in verdicts(full, BUDGETS) if not shown}
     # nothing is added here, so there is no multiple of it; the others are figures, not calls
     assert {
@@ -79,7 +85,9 @@ def test_the_calls_are_seen_as_llm_calls(path: str) -> None:
     assert _extract.candidate("POST", "/1k/api/orders") is None
 
 
-@pytest.mark.parametrize(("seen", "observed", "fits"), [(12, True, True), (11, True, False), (0, False, True), (1, False, False)])
+@pytest.mark.parametrize(
+    ("seen", "observed", "fits"), [(12, True, True), (11, True, False), (0, False, True), (1, False, False)]
+)
 def test_a_variant_that_sees_other_calls_than_were_made_is_no_result(
     seen: int, observed: bool, fits: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

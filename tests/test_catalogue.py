@@ -19,7 +19,9 @@ FORBIDDEN = {"user", "session", "prompt", "url", "query", "key", "secret", "ip",
 UNIT_WORDS = {"seconds", "milliseconds", "bytes", "percent", "total", "ratio"}
 KINDS = {"counter", "updowncounter", "gauge", "histogram"}
 
-each = pytest.mark.parametrize("metric", ALL, ids=lambda m: f"{m.name}[{m.convention}]" if m.convention else m.name)
+each = pytest.mark.parametrize(
+    "metric", ALL, ids=lambda m: f"{m.name}[{m.convention}]" if m.convention else m.name
+)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,12 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run(
         [sys.executable, "-m", "lz_otel.cli", *arguments],
-        capture_output=True, text=True, env=environment(), timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=120,
+        check=False,
+    )
 
 
 def test_help_lists_the_commands() -> None:
@@ -65,7 +69,8 @@ def test_what_cannot_be_used_is_one_line_and_2(arguments: tuple[str, ...], named
 
 
 @pytest.mark.parametrize(
-    "arguments", [("demo", "--port", "70000"), ("demo", "--rate", "-1"), ("simulate", "--nothing"), ("nothing",)]
+    "arguments",
+    [("demo", "--port", "70000"), ("demo", "--rate", "-1"), ("simulate", "--nothing"), ("nothing",)],
 )
 def test_what_cannot_be_parsed_is_2(arguments: tuple[str, ...]) -> None:
     """An argument out of range or unknown ends with 2 and no traceback."""
@@ -87,8 +92,11 @@ def test_simulate_serves_until_told_to_end(number: signal.Signals) -> None:
     pytest.importorskip("uvicorn")
     child = subprocess.Popen(
         [sys.executable, "-m", "lz_otel.cli", "simulate", "--port", "0"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
     try:
         assert child.stdout is not None
         line = child.stdout.readline()

@@ -79,8 +79,16 @@ def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, al
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"disabled": 1}, {"prometheus_port": True}, {"exporters": 5}, {"providers": ["a"]}, {"call_log": "perhaps"}, {"prometheus_host": ""},
-     {"prometheus_host": "no such host!"}, {"providers": {"gateway.test:8000": "vllm"}}],
+    [
+        {"disabled": 1},
+        {"prometheus_port": True},
+        {"exporters": 5},
+        {"providers": ["a"]},
+        {"call_log": "perhaps"},
+        {"prometheus_host": ""},
+        {"prometheus_host": "no such host!"},
+        {"providers": {"gateway.test:8000": "vllm"}},
+    ],
 )
 def test_arguments_of_the_wrong_type_are_errors(arguments: dict[str, Any]) -> None:
     """A keyword argument is as strict as its variable."""
@@ -89,19 +97,34 @@ def test_arguments_of_the_wrong_type_are_errors(arguments: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "0.0.0.0", "::", "::1", "fe80::1%eth0", "a", "my_service", "a-1.Example.test.", "bücher.example", "10.example"]
+    "host",
+    [
+        "localhost",
+        "0.0.0.0",
+        "::",
+        "::1",
+        "fe80::1%eth0",
+        "a",
+        "my_service",
+        "a-1.Example.test.",
+        "bücher.example",
+        "10.example",
+    ],
 )
 def test_names_and_addresses_are_hosts(host: str) -> None:
     """What can be a host is taken as it is."""
     assert load(environ={"OTEL_EXPORTER_PROMETHEUS_HOST": host}).prometheus_host == host
 
 
-@pytest.mark.parametrize(("written", "asked"), [("GW.Test", "gw.test"), ("::1", "::1"), ("bücher.example", "xn--bcher-kva.example")])
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [("GW.Test", "gw.test"), ("::1", "::1"), ("bücher.example", "xn--bcher-kva.example")],
+)
 def test_hosts_of_providers_are_those_of_requests(written: str, asked: str) -> None:
     """A host of your own is compared in the form that requests have, which is without port."""
-    assert {httpx2.URL(f"http://{f'[{asked}]' if ':' in asked else asked}:8000/v1").raw_host.decode(): "vllm"} == load(
-        environ={"LZ_OTEL_PROVIDERS": f"{written}=vllm"}
-    ).providers
+    assert {
+        httpx2.URL(f"http://{f'[{asked}]' if ':' in asked else asked}:8000/v1").raw_host.decode(): "vllm"
+    } == load(environ={"LZ_OTEL_PROVIDERS": f"{written}=vllm"}).providers
 
 
 @pytest.mark.parametrize("field", ["prices", "signals", "audit_log"])
@@ -126,18 +149,33 @@ GRPC = "a URL such as http://collector:4317, or host:port"
     [
         ("metrics", {"PROTOCOL": "carrier"}, "PROTOCOL='carrier'", "grpc or http/protobuf"),
         ("metrics", {"PROTOCOL": "http/json"}, "PROTOCOL='http/json'", "grpc or http/protobuf"),
-        ("metrics", {"METRICS_PROTOCOL": "x", "PROTOCOL": "grpc"}, "METRICS_PROTOCOL='x'", "grpc or http/protobuf"),
+        (
+            "metrics",
+            {"METRICS_PROTOCOL": "x", "PROTOCOL": "grpc"},
+            "METRICS_PROTOCOL='x'",
+            "grpc or http/protobuf",
+        ),
         ("traces", {"TRACES_PROTOCOL": "x"}, "TRACES_PROTOCOL='x'", "grpc or http/protobuf"),
         ("metrics", {"ENDPOINT": "nonsense"}, "ENDPOINT='nonsense'", "a URL such as http://"),
         ("metrics", {"ENDPOINT": "collector:4318"}, "ENDPOINT='collector:4318'", "a URL such as http://"),
         ("metrics", {"ENDPOINT": "ftp://collector"}, "ENDPOINT='ftp://collector'", "a URL such as http://"),
         ("metrics", {"ENDPOINT": "http://"}, "ENDPOINT='http://'", "a URL such as http://"),
         ("metrics", {"ENDPOINT": "http://c:99999"}, "ENDPOINT='http://c:99999'", "a URL such as http://"),
-        ("metrics", {"METRICS_ENDPOINT": "x", "ENDPOINT": "http://c"}, "METRICS_ENDPOINT='x'", "a URL such as"),
+        (
+            "metrics",
+            {"METRICS_ENDPOINT": "x", "ENDPOINT": "http://c"},
+            "METRICS_ENDPOINT='x'",
+            "a URL such as",
+        ),
         ("traces", {"ENDPOINT": "http://a b"}, "ENDPOINT='http://a b'", "a URL such as"),
         ("metrics", {"PROTOCOL": "grpc", "ENDPOINT": "collector"}, "ENDPOINT='collector'", GRPC),
         ("metrics", {"PROTOCOL": "grpc", "ENDPOINT": "a b:1"}, "ENDPOINT='a b:1'", GRPC),
-        ("metrics", {"ENDPOINT": "ftp://user:CANARY@c/p?key=CANARY"}, "ENDPOINT='ftp://c/p'", "a URL such as http://"),
+        (
+            "metrics",
+            {"ENDPOINT": "ftp://user:CANARY@c/p?key=CANARY"},
+            "ENDPOINT='ftp://c/p'",
+            "a URL such as http://",
+        ),
     ],
 )
 def test_otlp_is_checked_at_start_up(signal: str, environ: dict[str, str], named: str, allowed: str) -> None:
@@ -170,9 +208,15 @@ def test_otlp_settings_that_work_are_taken(environ: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("exporters", "refused"),
-    [({"exporters": "otlp"}, True), ({}, True), ({"exporters": "none"}, False), ({"exporters": "console"}, False),
-     ({"exporters": "none", "trace_exporters": "otlp"}, True), ({"exporters": "none", "trace_exporters": "console"}, False)],
-)  # fmt: skip
+    [
+        ({"exporters": "otlp"}, True),
+        ({}, True),
+        ({"exporters": "none"}, False),
+        ({"exporters": "console"}, False),
+        ({"exporters": "none", "trace_exporters": "otlp"}, True),
+        ({"exporters": "none", "trace_exporters": "console"}, False),
+    ],
+)
 def test_otlp_is_checked_where_it_is_used(
     exporters: dict[str, str], refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,12 +245,16 @@ def test_otlp_is_checked_where_it_is_used(
         ("/v1beta/models/gemini-3:generateContent", {}, "gcp.gen_ai"),
     ],
 )
-def test_what_the_documentation_says_of_unknown_hosts(path: str, headers: dict[str, str], provider: str) -> None:
+def test_what_the_documentation_says_of_unknown_hosts(
+    path: str, headers: dict[str, str], provider: str
+) -> None:
     """The provider of a host that nobody has named is the one that the page says."""
     page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text("utf-8")
     section = page[page.index("Hosts that are not known") : page.index("LZ_OTEL_PROVIDERS=")]
     body = b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "contents": [{"parts": [{"text": "x"}]}]}'
-    found = identify(candidate("POST", path) or (), Request("POST", "llm.internal", path, headers=headers, body=body))
+    found = identify(
+        candidate("POST", path) or (), Request("POST", "llm.internal", path, headers=headers, body=body)
+    )
     assert found is not None
     assert provider == found.facts.provider
     assert provider == "openai" or f"`{provider}`" in section

@@ -86,7 +86,11 @@ def api() -> Iterator[str]:
 @pytest.mark.parametrize("match", _examples())
 def test_examples_run(match: re.Match[str], api: str) -> None:
     """What a reader copies from the documentation works, against an API on loopback."""
-    code = match["code"].replace("https://api.anthropic.com", api).replace('"x-api-key": "…"', '"x-api-key": "none"')
+    code = (
+        match["code"]
+        .replace("https://api.anthropic.com", api)
+        .replace('"x-api-key": "…"', '"x-api-key": "none"')
+    )
     env = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
@@ -94,9 +98,15 @@ def test_examples_run(match: re.Match[str], api: str) -> None:
         "ANTHROPIC_API_KEY": "none",
         "OTEL_EXPORTER_PROMETHEUS_PORT": "0",
     }
-    done = subprocess.run([sys.executable, "-W", "error::DeprecationWarning", "-c", code + (match["check"] or "")],
-                          capture_output=True, text=True, env=env, timeout=60, check=False,
-                          input="\n")  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-W", "error::DeprecationWarning", "-c", code + (match["check"] or "")],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=60,
+        check=False,
+        input="\n",
+    )
     assert (0, "") == (done.returncode, done.stderr)
 
 
@@ -109,7 +119,11 @@ def test_there_are_examples() -> None:
 def test_generated_tables_are_fresh() -> None:
     """What the pages say is what the code says; `make docs` mends it."""
     docs = _script()
-    stale = [name for name in docs.PAGES if docs.render((ROOT / name).read_text("utf-8")) != (ROOT / name).read_text("utf-8")]
+    stale = [
+        name
+        for name in docs.PAGES
+        if docs.render((ROOT / name).read_text("utf-8")) != (ROOT / name).read_text("utf-8")
+    ]
     assert [] == stale
 
 
@@ -142,16 +156,26 @@ def test_every_runtime_requirement_has_its_licence_listed() -> None:
     wanted = {canonicalize_name(Requirement(text).name) for text in project["dependencies"]}
     for name in listed:
         required = map(Requirement, metadata.requires(name) or ())
-        wanted |= {canonicalize_name(r.name) for r in required if r.marker is None or r.marker.evaluate(platform)}
+        wanted |= {
+            canonicalize_name(r.name) for r in required if r.marker is None or r.marker.evaluate(platform)
+        }
     assert wanted == set(listed)
     lock = (ROOT / "requirements" / "dev.txt").read_text("utf-8")
-    assert [] == [f"{name}=={version}" for name, (version, _) in listed.items() if f"\n{name}=={version} " not in f"\n{lock}"]
+    assert [] == [
+        f"{name}=={version}"
+        for name, (version, _) in listed.items()
+        if f"\n{name}=={version} " not in f"\n{lock}"
+    ]
 
 
 def test_no_runtime_licence_is_unknown_or_copyleft() -> None:
     """Each is a known SPDX expression of licences that ask a service for nothing but their notice."""
     permissive = {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "PSF-2.0"}
-    odd = {n: spdx for n, (_, spdx) in _licences().items() if not set(re.split(r" AND | OR ", spdx)) <= permissive}
+    odd = {
+        n: spdx
+        for n, (_, spdx) in _licences().items()
+        if not set(re.split(r" AND | OR ", spdx)) <= permissive
+    }
     assert {} == odd
 
 
@@ -162,7 +186,11 @@ def test_every_extra_has_its_licences_listed() -> None:
     assert list(project["optional-dependencies"]) == list(rows)
     for row in rows.values():
         packages = re.split(r", (?=`)", row)
-        assert [] == [p for p in packages if not re.fullmatch(r"`[a-z0-9-]+` \S+ \([^()]*[A-Za-z][^()]*\)", p) or "GPL" in p]
+        assert [] == [
+            p
+            for p in packages
+            if not re.fullmatch(r"`[a-z0-9-]+` \S+ \([^()]*[A-Za-z][^()]*\)", p) or "GPL" in p
+        ]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +198,10 @@ def test_every_extra_has_its_licences_listed() -> None:
     [
         ({"License-Expression": "mit or apache-2.0", "License": "no"}, "MIT OR Apache-2.0"),
         ({"License": "3-Clause BSD License"}, "BSD-3-Clause"),
-        ({"License": "A text\n of many lines", "Classifier": "License :: OSI Approved :: MIT License"}, "MIT"),
+        (
+            {"License": "A text\n of many lines", "Classifier": "License :: OSI Approved :: MIT License"},
+            "MIT",
+        ),
         ({"Classifier": "License :: OSI Approved :: Apache Software License"}, "Apache Software License"),
         ({"Classifier": "Topic :: System"}, ""),
     ],
@@ -190,7 +221,9 @@ def test_licences_are_those_of_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_pat
     changed = tmp_path / "dev.txt"
     changed.write_text(re.sub(r"(?m)^wrapt==\S+", "wrapt==0.1", lock), "utf-8")
     monkeypatch.setattr(docs, "LOCK", changed)
-    with pytest.raises(SystemExit, match=r"wrapt is installed as \S+ and requirements/dev\.txt says 0\.1: run  make docs"):
+    with pytest.raises(
+        SystemExit, match=r"wrapt is installed as \S+ and requirements/dev\.txt says 0\.1: run  make docs"
+    ):
         docs.runtime_licences()
     with pytest.raises(SystemExit, match=r"no-such-package is not installed and .* says nothing of it"):
         docs.closure(["no-such-package"])
@@ -208,7 +241,9 @@ def test_metrics_in_prose_exist(page: Path) -> None:
     """A metric that a page names by its Prometheus name is in the catalogue."""
     known = {m.prometheus for m in catalogue.ALL} | {label for m in catalogue.ALL for label in m.labels}
     named = set(re.findall(r"`((?:lz|gen_ai)_[a-z0-9_]+)[`{]", page.read_text("utf-8"))) - {"lz_otel"}
-    assert set() == {n for n in named if re.sub(r"_(bucket|sum|count)$", "", n) not in known and n not in known}
+    assert set() == {
+        n for n in named if re.sub(r"_(bucket|sum|count)$", "", n) not in known and n not in known
+    }
 
 
 def test_targets_in_prose_exist() -> None:

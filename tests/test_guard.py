@@ -46,7 +46,11 @@ def noted(made: Guard) -> None:
         made.fault("judge", error)
 
 
-@pytest.mark.parametrize("handler", [function, functools.partial(function, 1), Handlers().method, Handlers()], ids=["function", "partial", "method", "object"])
+@pytest.mark.parametrize(
+    "handler",
+    [function, functools.partial(function, 1), Handlers().method, Handlers()],
+    ids=["function", "partial", "method", "object"],
+)
 def test_what_a_signals_handler_raises_is_the_hosts(handler: Any) -> None:
     """A soft time limit that strikes while we are at work is not swallowed, and is no fault of ours."""
     made, counted = Guard(), []
@@ -71,7 +75,9 @@ def test_the_same_exception_from_elsewhere_is_swallowed() -> None:
     assert ["judge"] == counted
 
 
-@pytest.mark.parametrize("place", ["_pipeline.Pipeline.begin", "_conclusions.rules.call", "_pipeline._extract.identify"])
+@pytest.mark.parametrize(
+    "place", ["_pipeline.Pipeline.begin", "_conclusions.rules.call", "_pipeline._extract.identify"]
+)
 def test_a_signal_in_the_middle_of_a_call(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it strikes, the host gets its exception, and the next call is seen as if nothing had been."""
     from lz_otel.testing import capture
@@ -96,8 +102,11 @@ def test_a_signal_in_the_middle_of_a_call(place: str, monkeypatch: pytest.Monkey
             lz_otel.instrument_client(client)
 
             def ask_and_scrape() -> None:
-                client.post("https://api.anthropic.com/v1/messages", json={"model": "m", "messages": []},
-                            headers={"anthropic-version": "1"})  # fmt: skip
+                client.post(
+                    "https://api.anthropic.com/v1/messages",
+                    json={"model": "m", "messages": []},
+                    headers={"anthropic-version": "1"},
+                )
                 seen.store.snapshot()
 
             monkeypatch.setattr(owner, name, strike)

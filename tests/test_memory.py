@@ -65,7 +65,8 @@ def test_no_entry_at_all_is_refused() -> None:
 
 
 _STEPS = st.lists(
-    st.tuples(st.sampled_from(["get", "put", "pop", "peek", "clear"]), st.integers(0, 6), st.integers()), max_size=60
+    st.tuples(st.sampled_from(["get", "put", "pop", "peek", "clear"]), st.integers(0, 6), st.integers()),
+    max_size=60,
 )
 
 

@@ -36,7 +36,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root folder of the unpacked source archive."""
     out = built("sdist", tmp_path_factory)
-    subprocess.run(["tar", "-xzf", str(next(out.glob("*.tar.gz"))), "-C", str(out)], check=True, capture_output=True)
+    subprocess.run(
+        ["tar", "-xzf", str(next(out.glob("*.tar.gz"))), "-C", str(out)], check=True, capture_output=True
+    )
     return next(p for p in out.iterdir() if p.is_dir())
 
 
@@ -68,7 +70,11 @@ def _requirements(text: str) -> list[str]:
     """Names that a distribution requires here, without extras."""
     from packaging.requirements import Requirement
 
-    rows = [Requirement(line.partition(":")[2].strip()) for line in text.splitlines() if line.startswith("Requires-Dist:")]
+    rows = [
+        Requirement(line.partition(":")[2].strip())
+        for line in text.splitlines()
+        if line.startswith("Requires-Dist:")
+    ]
     return [r.name for r in rows if r.marker is None or r.marker.evaluate({"extra": ""})]
 
 
@@ -76,8 +82,15 @@ def _run(site: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run code where only `site` and the standard library can be imported."""
     start = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + [{str(site)!r}]\n"
     env = {"PATH": os.environ["PATH"], "OTEL_EXPORTER_PROMETHEUS_PORT": "0"}
-    return subprocess.run([sys.executable, "-I", "-S", "-c", start + code], capture_output=True, text=True, env=env,
-                          cwd=site, timeout=60, check=False)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-I", "-S", "-c", start + code],
+        capture_output=True,
+        text=True,
+        env=env,
+        cwd=site,
+        timeout=60,
+        check=False,
+    )
 
 
 def test_the_wheel_is_complete(wheel: Path) -> None:
@@ -106,14 +119,18 @@ def test_the_source_archive_is_a_checkout(sdist: Path) -> None:
 def test_links_lead_somewhere_in_the_source_archive(sdist: Path) -> None:
     """Every page in the archive, the README among them, links to files that are in it."""
     pages = [*sdist.glob("*.md"), *(sdist / "docs").glob("*.md")]
-    links = [(p, t) for p in pages for t in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", p.read_text("utf-8"))]
+    links = [
+        (p, t) for p in pages for t in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", p.read_text("utf-8"))
+    ]
     assert sdist / "README.md" in {page for page, _ in links}
     assert [] == [(page.name, target) for page, target in links if not (page.parent / target).exists()]
 
 
 def test_what_the_stack_mounts_is_in_the_source_archive(sdist: Path) -> None:
     """Every file of the project that docker-compose.yml names is in the archive."""
-    named = re.findall(r"(?m)^\s*- \./([^:\s]+):|dockerfile: (\S+)", (sdist / "docker-compose.yml").read_text("utf-8"))
+    named = re.findall(
+        r"(?m)^\s*- \./([^:\s]+):|dockerfile: (\S+)", (sdist / "docker-compose.yml").read_text("utf-8")
+    )
     assert len(named) > 5
     assert [] == [path for pair in named for path in pair if path and not (sdist / path).exists()]
 
@@ -132,8 +149,14 @@ def test_runtime_dependencies_are_few(wheel: Path) -> None:
     """A host installs six packages for us, and no HTTP client: it has its own."""
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(next(n for n in archive.namelist() if n.endswith("METADATA"))).decode()
-    runtime = {"msgspec", "opentelemetry-api", "opentelemetry-instrumentation-httpx", "opentelemetry-sdk",
-               "prometheus-client", "structlog"}  # fmt: skip
+    runtime = {
+        "msgspec",
+        "opentelemetry-api",
+        "opentelemetry-instrumentation-httpx",
+        "opentelemetry-sdk",
+        "prometheus-client",
+        "structlog",
+    }
     assert runtime == set(_requirements(text))
 
 
@@ -218,7 +241,9 @@ def test_the_image_holds_only_what_is_locked_by_hash() -> None:
     assert "--require-hashes" in locks
     assert ["requirements/demo.txt"] == named
     assert named[0] in copied
-    assert [] == [word for word in locks.split() if not word.startswith("-") and word not in (":all:", *named)]
+    assert [] == [
+        word for word in locks.split() if not word.startswith("-") and word not in (":all:", *named)
+    ]
     assert {"--no-deps", "--no-index", "--no-build-isolation", "."} <= set(project.split())
     assert "." == " ".join(word for word in project.split() if not word.startswith("-"))
 
@@ -237,9 +262,18 @@ def test_the_commands_of_the_image_work(tmp_path: Path) -> None:
             copy(ROOT / file, to)
     for command in _instructions("RUN"):
         line = command.replace("/venv", str(venv)).replace("python -m venv", f"{sys.executable} -m venv")
-        done = subprocess.run(["sh", "-euc", line], cwd=source, capture_output=True, text=True, timeout=900, check=False)
+        done = subprocess.run(
+            ["sh", "-euc", line], cwd=source, capture_output=True, text=True, timeout=900, check=False
+        )
         assert 0 == done.returncode, done.stdout + done.stderr
     env = {"PATH": os.environ["PATH"]}
-    done = subprocess.run([str(venv / "bin" / "lz-otel"), "demo", "--seconds", "2", "--port", "0"], cwd=tmp_path, env=env,
-                          capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
+    done = subprocess.run(
+        [str(venv / "bin" / "lz-otel"), "demo", "--seconds", "2", "--port", "0"],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert 0 == done.returncode, done.stdout + done.stderr

@@ -86,8 +86,14 @@ def test_default_is_prometheus_on_its_port(registry: CollectorRegistry) -> None:
     assert status.prometheus_port
     one_call()
     text = scraped(status.prometheus_port)
-    for name in ("gen_ai_client_inference_duration_seconds_count", "lz_attempts_total", "lz_cost_usd_total",
-                 "lz_call_active", "lz_build_info", "lz_internal_errors_total"):  # fmt: skip
+    for name in (
+        "gen_ai_client_inference_duration_seconds_count",
+        "lz_attempts_total",
+        "lz_cost_usd_total",
+        "lz_call_active",
+        "lz_build_info",
+        "lz_internal_errors_total",
+    ):
         assert name in text
     assert "lz_attempts_total" in generate_latest(registry).decode()
 
@@ -153,12 +159,24 @@ def test_a_bad_setting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"OTEL_BSP_MAX_QUEUE_SIZE": "100"}, r"OTEL_BSP_MAX_QUEUE_SIZE='100' cannot .*ValueError: max_export_batch_size must"),
-        ({"OTEL_BSP_MAX_QUEUE_SIZE": "9", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "10"}, r"BATCH_SIZE='\d+, \d+' cannot"),
+        (
+            {"OTEL_BSP_MAX_QUEUE_SIZE": "100"},
+            r"OTEL_BSP_MAX_QUEUE_SIZE='100' cannot .*ValueError: max_export_batch_size must",
+        ),
+        (
+            {"OTEL_BSP_MAX_QUEUE_SIZE": "9", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "10"},
+            r"BATCH_SIZE='\d+, \d+' cannot",
+        ),
         ({"OTEL_BSP_SCHEDULE_DELAY": "0"}, r"OTEL_BSP_SCHEDULE_DELAY='0' cannot"),
         ({"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "x"}, r"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT='x' cannot"),
-        ({"OTEL_PYTHON_TRACER_PROVIDER": "nope"}, r"_TRACER_PROVIDER='nope' cannot .* one of default_tracer_provider, sdk_"),
-        ({"OTEL_PYTHON_METER_PROVIDER": "nope"}, r"_METER_PROVIDER='nope' cannot .* one of default_meter_provider, sdk_"),
+        (
+            {"OTEL_PYTHON_TRACER_PROVIDER": "nope"},
+            r"_TRACER_PROVIDER='nope' cannot .* one of default_tracer_provider, sdk_",
+        ),
+        (
+            {"OTEL_PYTHON_METER_PROVIDER": "nope"},
+            r"_METER_PROVIDER='nope' cannot .* one of default_meter_provider, sdk_",
+        ),
         ({"OTEL_PYTHON_METER_PROVIDER": ""}, r"_METER_PROVIDER='' cannot .* or no such variable"),
     ],
 )
@@ -195,8 +213,12 @@ for value in ("x", "64"):
 def test_what_the_sdk_refuses_as_it_is_imported() -> None:
     """In a fresh process some limits are refused by an import of the SDK already: the same error, and a second start works."""
     env = {**os.environ, "PYTHONPATH": "."}
-    done = subprocess.run([sys.executable, "-c", FRESH], env=env, capture_output=True, text=True, timeout=60, check=True)
-    assert "ConfigurationError OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT ['MainThread']\n('prometheus',)\n" == done.stdout
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (
+        "ConfigurationError OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT ['MainThread']\n('prometheus',)\n" == done.stdout
+    )
     assert "" == done.stderr
 
 
@@ -233,7 +255,12 @@ def test_a_start_that_fails_is_undone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Port, registry, hooks, instrumentors, the collector's callback: nothing is left, and a second start has them all."""
-    before = (httpx2.HTTPTransport.handle_request, threading.active_count(), len(gc.callbacks), len(sys.meta_path))
+    before = (
+        httpx2.HTTPTransport.handle_request,
+        threading.active_count(),
+        len(gc.callbacks),
+        len(sys.meta_path),
+    )
 
     def fails(*_: Any) -> None:
         raise error("x")
@@ -246,8 +273,11 @@ def test_a_start_that_fails_is_undone(
         with pytest.raises(error):
             lz_otel.instrument(prometheus_port=0, registry=registry, http_spans="on")
     assert before == (
-        httpx2.HTTPTransport.handle_request, threading.active_count(), len(gc.callbacks), len(sys.meta_path)
-    )  # fmt: skip
+        httpx2.HTTPTransport.handle_request,
+        threading.active_count(),
+        len(gc.callbacks),
+        len(sys.meta_path),
+    )
     assert not instrumentor.is_instrumented_by_opentelemetry
     assert "" == generate_latest(registry).decode()
     assert guard.on_fault is None

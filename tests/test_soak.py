@@ -21,23 +21,36 @@ from lz_otel.simulator._truth import Mechanism, Record, Truth, read_lines
 TRAFFIC = load("healthy").traffic
 MODEL = "claude-sonnet-4-6"
 USAGE = {
-    "input_tokens": 1500, "uncached_tokens": 500, "cache_read_tokens": 1000, "output_tokens": 40,
+    "input_tokens": 1500,
+    "uncached_tokens": 500,
+    "cache_read_tokens": 1000,
+    "output_tokens": 40,
     "would_output_tokens": 40,
-}  # fmt: skip
+}
 
 
 def record(ordinal: int, route: str, call: int, **more: Any) -> Record:
     """One request of the Messages API that went well, with what differs from that."""
     base = {
-        "call": name(route, call), "route": route, "api": "messages", "model": MODEL, "stream": True, "status": 200,
-        "ending": "complete", "usage_sent": "full", "mechanisms": {"prompt_cache": Mechanism("hit")}, **USAGE,
-    }  # fmt: skip
+        "call": name(route, call),
+        "route": route,
+        "api": "messages",
+        "model": MODEL,
+        "stream": True,
+        "status": 200,
+        "ending": "complete",
+        "usage_sent": "full",
+        "mechanisms": {"prompt_cache": Mechanism("hit")},
+        **USAGE,
+    }
     return Record(ordinal, **(base | more))
 
 
 def failed(ordinal: int, route: str, call: int, status: int) -> Record:
     """One attempt that got an HTTP error."""
-    return Record(ordinal, name(route, call), route, api="messages", model=MODEL, status=status, ending="error")
+    return Record(
+        ordinal, name(route, call), route, api="messages", model=MODEL, status=status, ending="error"
+    )
 
 
 def log_of(*records: Record) -> list[bytes]:
@@ -74,7 +87,9 @@ def broken(rows: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("value", ["0", "0.5", "-5", "nan", "inf", "soon"])
-def test_a_time_too_short_to_compare_memory_in_is_refused(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_too_short_to_compare_memory_in_is_refused(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An unusable --seconds ends with 2 and an error that has the value and what is allowed."""
     with pytest.raises(SystemExit) as ended:
         parser().parse_args([f"--seconds={value}"])
@@ -89,7 +104,9 @@ def test_callers_are_counted_from_one(option: str, value: str, capsys: pytest.Ca
     """Without callers there is nothing to soak: fewer than one is an error that says so."""
     with pytest.raises(SystemExit):
         parser().parse_args([f"{option}={value}"])
-    assert f"argument {option}: '{value}' is not allowed: a whole number, 1 or more" in capsys.readouterr().err
+    assert (
+        f"argument {option}: '{value}' is not allowed: a whole number, 1 or more" in capsys.readouterr().err
+    )
 
 
 def test_the_least_time_is_taken() -> None:
@@ -111,7 +128,9 @@ def test_a_leak_does_not_hold() -> None:
     """Memory, files and threads that grow for all of the run are each found; peaks are not."""
     leak = [Sample(100.0 + n, n, n) for n in range(50)]
     peaks = [Sample(100.0 + 50.0 * (n % 7 == 0), 10, 5) for n in range(50)]
-    assert broken(flatness(leak)) == [f"{what}: grown since the middle" for what in ("memory", "files", "threads")]
+    assert broken(flatness(leak)) == [
+        f"{what}: grown since the middle" for what in ("memory", "files", "threads")
+    ]
     assert broken(flatness(peaks)) == []
 
 
@@ -204,8 +223,21 @@ def test_equal_sides_hold() -> None:
     assert broken(rows) == []
 
 
-@pytest.mark.parametrize("what", ["verdicts", "retries", c.COST_USD.name, c.SAVED_USD.name, c.FAST_PATH_FALLBACKS.name,
-                                  "calls", "operations", "path", "attempts", "ended"])  # fmt: skip
+@pytest.mark.parametrize(
+    "what",
+    [
+        "verdicts",
+        "retries",
+        c.COST_USD.name,
+        c.SAVED_USD.name,
+        c.FAST_PATH_FALLBACKS.name,
+        "calls",
+        "operations",
+        "path",
+        "attempts",
+        "ended",
+    ],
+)
 def test_a_figure_that_is_missing_does_not_hold(what: str) -> None:
     """Whatever lz_otel no longer counts is named."""
     seen = {key: value for key, value in right().items() if key[1] != what}
@@ -252,10 +284,17 @@ def test_the_order_of_adding_makes_no_difference() -> None:
 def test_the_callers_own_view_is_compared() -> None:
     """Tokens that a caller has read and lz_otel has not are named."""
     made = Ledger()
-    usage = SimpleNamespace(input_tokens=5, cache_read_input_tokens=3, cache_creation_input_tokens=None, output_tokens=7)
+    usage = SimpleNamespace(
+        input_tokens=5, cache_read_input_tokens=3, cache_creation_input_tokens=None, output_tokens=7
+    )
     made.add("plain", "ok", usage)
-    seen = {("plain", "calls"): 1.0, ("plain", "ended", "ok"): 1.0, ("plain", c.INPUT_TOKENS.name): 8.0,
-            ("plain", c.OUTPUT_TOKENS.name): 6.0, ("plain", c.CACHE_READ_TOKENS.name): 3.0}  # fmt: skip
+    seen = {
+        ("plain", "calls"): 1.0,
+        ("plain", "ended", "ok"): 1.0,
+        ("plain", c.INPUT_TOKENS.name): 8.0,
+        ("plain", c.OUTPUT_TOKENS.name): 6.0,
+        ("plain", c.CACHE_READ_TOKENS.name): 3.0,
+    }
     assert broken(callers(made, seen)) == ["plain: output by the callers"]
 
 
@@ -276,7 +315,9 @@ def test_the_whole_process_is_compared() -> None:
 def test_what_is_exposed_is_read() -> None:
     """Series become figures by route: histograms by their count, counters by the labels that matter, zeros not at all."""
     common = {a.label: "x" for a in c.COMMON} | {"lz_route": "plain"}
-    duration = HistogramMetricFamily(c.INFERENCE_DURATION.prometheus, "d", labels=[*common, "lz_ending", "lz_path", "lz_served_by"])
+    duration = HistogramMetricFamily(
+        c.INFERENCE_DURATION.prometheus, "d", labels=[*common, "lz_ending", "lz_path", "lz_served_by"]
+    )
     duration.add_metric([*common.values(), "ok", "fast", "symbolic"], [("+Inf", 4)], sum_value=1.0)
     families = [duration]
     for metric, extra, value in (

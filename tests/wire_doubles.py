@@ -10,7 +10,19 @@ from typing import Any
 import httpx
 import httpx2
 
-__all__ = ["A_JSON", "O_JSON", "Pieces", "U", "V", "a_full", "module_of", "o_full", "pieces_for", "sse", "transport"]
+__all__ = [
+    "A_JSON",
+    "O_JSON",
+    "Pieces",
+    "U",
+    "V",
+    "a_full",
+    "module_of",
+    "o_full",
+    "pieces_for",
+    "sse",
+    "transport",
+]
 
 MODULES = {"httpx": httpx, "httpx2": httpx2}
 
@@ -79,10 +91,20 @@ def o_full(*, usage: bool = True) -> list[bytes]:
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5", "choices": [choice]}
+        return {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "gpt-5",
+            "choices": [choice],
+        }
 
-    events = [chunk({"role": "assistant", "content": ""}), chunk({"content": "a"}), chunk({"content": "b"}),
-              chunk({}, "stop")]  # fmt: skip
+    events = [
+        chunk({"role": "assistant", "content": ""}),
+        chunk({"content": "a"}),
+        chunk({"content": "b"}),
+        chunk({}, "stop"),
+    ]
     if usage:
         events.append({**chunk({}), "choices": [], "usage": V})
     return [*(sse(e, named=False) for e in events), b"data: [DONE]\n\n"]

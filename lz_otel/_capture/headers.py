@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
     Raw = list[tuple[bytes, bytes]]
 
-__all__ = ["Headers", "attempt_status", "disjoint", "is_cancellation", "keep", "lower", "read", "transport_error"]
+__all__ = [
+    "Headers",
+    "attempt_status",
+    "disjoint",
+    "is_cancellation",
+    "keep",
+    "lower",
+    "read",
+    "transport_error",
+]
 
 D = TypeVar("D")
 
@@ -44,15 +53,48 @@ _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", 
 
 # Names whose values nobody reads here: what is not kept is memory that the host has back at once (15 µs a call)
 _UNREAD = {
-    "accept", "accept-encoding", "accept-language", "accept-ranges", "alt-svc", "cf-ray", "connection",
-    "content-security-policy", "cookie", "cross-origin-opener-policy", "date", "etag", "expires", "host",
-    "keep-alive", "last-modified", "nel", "permissions-policy", "pragma", "referrer-policy", "report-to",
-    "reporting-endpoints", "set-cookie", "strict-transport-security", "traceparent", "tracestate",
-    "transfer-encoding", "user-agent", "vary", "x-content-type-options", "x-frame-options", "x-stainless-arch",
-    "x-stainless-async", "x-stainless-lang", "x-stainless-os", "x-stainless-package-version",
-    "x-stainless-read-timeout", "x-stainless-runtime", "x-stainless-runtime-version", "x-stainless-timeout",
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "accept-ranges",
+    "alt-svc",
+    "cf-ray",
+    "connection",
+    "content-security-policy",
+    "cookie",
+    "cross-origin-opener-policy",
+    "date",
+    "etag",
+    "expires",
+    "host",
+    "keep-alive",
+    "last-modified",
+    "nel",
+    "permissions-policy",
+    "pragma",
+    "referrer-policy",
+    "report-to",
+    "reporting-endpoints",
+    "set-cookie",
+    "strict-transport-security",
+    "traceparent",
+    "tracestate",
+    "transfer-encoding",
+    "user-agent",
+    "vary",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-stainless-arch",
+    "x-stainless-async",
+    "x-stainless-lang",
+    "x-stainless-os",
+    "x-stainless-package-version",
+    "x-stainless-read-timeout",
+    "x-stainless-runtime",
+    "x-stainless-runtime-version",
+    "x-stainless-timeout",
     "x-xss-protection",
-}  # fmt: skip
+}
 
 
 class _Shape:
@@ -145,7 +187,9 @@ def lower(raw: Raw) -> Headers:
 def _shape_of(rows: Sequence[Sequence[bytes]]) -> _Shape:
     """The shape of heads whose rows begin with the name."""
     names = b"\n".join(map(_name, rows))
-    if len(names) > _MAX_SHAPE or names.count(b"\n") != len(rows) - 1:  # none, or a name with a line end in it
+    if (
+        len(names) > _MAX_SHAPE or names.count(b"\n") != len(rows) - 1
+    ):  # none, or a name with a line end in it
         return _Shape([row[0] for row in rows])
     return _shape(names)
 

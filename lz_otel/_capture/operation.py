@@ -32,7 +32,17 @@ _MAX_RECORDS = 64
 class CallRecord:
     """What an operation remembers of one of its calls: no content, only how it went."""
 
-    __slots__ = ("ended_at", "ending", "error_type", "model", "path", "provider", "rejected", "served_by", "started_at")
+    __slots__ = (
+        "ended_at",
+        "ending",
+        "error_type",
+        "model",
+        "path",
+        "provider",
+        "rejected",
+        "served_by",
+        "started_at",
+    )
 
     def __init__(self, ended: Any) -> None:
         self.model: str = ended.common[2]
@@ -167,7 +177,9 @@ class Operation:
             current_operation.reset(token)
         one._left_at = perf_counter()
         try:
-            one._error = error is not None and not isinstance(error, GeneratorExit) and not is_cancellation(error)
+            one._error = (
+                error is not None and not isinstance(error, GeneratorExit) and not is_cancellation(error)
+            )
             if one._open <= 0:
                 one._report()
         except Exception as fault:  # noqa: BLE001 - the boundary to the host
@@ -303,7 +315,9 @@ class Operation:
             overlap = loser.started_at < winner.ended_at and winner.started_at < loser.ended_at
             if overlap and loser.ending == Ending.CANCELLED and winner.answered and winner.path == "full":
                 late = loser.ended_at >= winner.ended_at
-                runtime.fast_path_given_up(self, loser, "hedge_lost" if late else "fast_timeout", verdict=True)
+                runtime.fast_path_given_up(
+                    self, loser, "hedge_lost" if late else "fast_timeout", verdict=True
+                )
 
     def _report(self) -> None:
         try:

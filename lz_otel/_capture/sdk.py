@@ -126,7 +126,9 @@ def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> Call | None:
             call.prompt = True
             if not owner.inside:
                 owner.look_inside()
-            call.span_token = spans.sdk_begun(call, client, args[1] if len(args) > 1 else kwargs.get("options"))
+            call.span_token = spans.sdk_begun(
+                call, client, args[1] if len(args) > 1 else kwargs.get("options")
+            )
         call.token = current_call.set(call)  # last of all: what fails before it leaves nothing behind
         return call
     except Exception as fault:  # noqa: BLE001 - the boundary to the host

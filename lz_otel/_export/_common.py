@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import Store
 
 __all__ = [
-    "FirstCall", "add_listener", "after_fork_of_multiprocessing", "at_end_of_child", "clean", "logger",
+    "FirstCall",
+    "add_listener",
+    "after_fork_of_multiprocessing",
+    "at_end_of_child",
+    "clean",
+    "logger",
     "remove_listener",
-]  # fmt: skip
+]
 
 T = TypeVar("T")
 

@@ -62,7 +62,9 @@ def check(signal: str, environ: Mapping[str, str] | None = None) -> None:
     environ = os.environ if environ is None else environ
     grpc = protocol(signal, environ) == "grpc"
     name, text = _read(signal, "ENDPOINT", environ)
-    if text and not (_is_url(text) or (grpc and (_is_url(f"http://{text}", True) or _GRPC_NAMES.fullmatch(text)))):
+    if text and not (
+        _is_url(text) or (grpc and (_is_url(f"http://{text}", True) or _GRPC_NAMES.fullmatch(text)))
+    ):
         allowed = "a URL such as http://collector:4318"
         if grpc:
             allowed = "a URL such as http://collector:4317, or host:port"

@@ -15,7 +15,16 @@ from urllib.parse import urlsplit
 
 from lz_otel._export._common import logger
 
-__all__ = ["Outage", "after_fork_in_child", "endpoint", "loud_thread", "quiet_thread", "remember", "session", "take_reason"]
+__all__ = [
+    "Outage",
+    "after_fork_in_child",
+    "endpoint",
+    "loud_thread",
+    "quiet_thread",
+    "remember",
+    "session",
+    "take_reason",
+]
 
 _NAMES = (
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
@@ -180,5 +189,7 @@ class Outage:
             self._target,
             where,
             take_reason() or "no answer in time",
-            "the last values are lost" if last else f"trying again every {retry_in:g} s, in silence until it works",
+            "the last values are lost"
+            if last
+            else f"trying again every {retry_in:g} s, in silence until it works",
         )

@@ -24,7 +24,9 @@ class Identity:
         found = Resource.create()
         given = found.attributes.get(INSTANCE_ID)
         self._random = given is None or given == _sdk_id()
-        self._detected = found if given is not None else found.merge(Resource({INSTANCE_ID: str(uuid.uuid4())}))
+        self._detected = (
+            found if given is not None else found.merge(Resource({INSTANCE_ID: str(uuid.uuid4())}))
+        )
         self._given = given
         self.resource = self._detected
 

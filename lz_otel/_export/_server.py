@@ -199,7 +199,9 @@ class MetricsServer:
                 self._spawn()
 
     def _spawn(self) -> None:
-        thread = threading.Thread(target=self._run, args=(self._stopped,), name="lz-otel-prometheus", daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(self._stopped,), name="lz-otel-prometheus", daemon=True
+        )
         try:
             thread.start()
         except RuntimeError as error:  # no more threads for this process

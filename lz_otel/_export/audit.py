@@ -140,7 +140,9 @@ class AuditLog:
             self._handler = _Handler(path, max_bytes, backups)
         except OSError as error:
             raise ConfigurationError(
-                "LZ_OTEL_AUDIT_LOG", path, f"a file that can be written ({error.strerror or type(error).__name__})"
+                "LZ_OTEL_AUDIT_LOG",
+                path,
+                f"a file that can be written ({error.strerror or type(error).__name__})",
             ) from None
         self._logger = logging.Logger("lz_otel.audit")  # noqa: LOG001 - not in the tree: nothing propagates
         self._logger.addHandler(self._handler)

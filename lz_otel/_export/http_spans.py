@@ -59,7 +59,9 @@ def _failed(span: Span, error: Exception) -> None:
         if not span.is_recording():
             return
         kind = type(error)
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        name = (
+            kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        )
         span.add_event("exception", {"exception.type": name})
         span.set_status(Status(StatusCode.ERROR, kind.__name__))
     except Exception as fault:  # noqa: BLE001 - a request of the host
@@ -83,7 +85,9 @@ class _Tracer(trace.Tracer):
         record_exception: bool = True,
         set_status_on_exception: bool = True,
     ) -> Span:
-        return self._tracer.start_span(name, context, kind, _bare(attributes), links, start_time, False, False)
+        return self._tracer.start_span(
+            name, context, kind, _bare(attributes), links, start_time, False, False
+        )
 
     @contextmanager
     def start_as_current_span(  # type: ignore[override]  # the API's own kind of context manager is private

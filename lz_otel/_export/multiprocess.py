@@ -109,7 +109,9 @@ class _Cells:
         elif metric.kind == COUNTER:
             self.value = make("counter", name.removesuffix("_total"), name, metric.labels, labels, doc)
         else:
-            self.value = make("gauge", name, name, metric.labels, labels, doc, multiprocess_mode=_mode(metric))
+            self.value = make(
+                "gauge", name, name, metric.labels, labels, doc, multiprocess_mode=_mode(metric)
+            )
 
     def observe(self, value: Any) -> None:
         if type(value) is tuple:

@@ -120,7 +120,9 @@ class PushExporter:
             logger.warning("%s", error)
             return
         except Exception as error:  # noqa: BLE001 - a bad certificate path, a bad endpoint
-            logger.warning("%s cannot be started (%s: %s); nothing is pushed", self.target, type(error).__name__, error)
+            logger.warning(
+                "%s cannot be started (%s: %s); nothing is pushed", self.target, type(error).__name__, error
+            )
             return
         self._ready = True
         if not self._exit_hook:

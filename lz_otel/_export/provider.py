@@ -112,7 +112,9 @@ class ProviderExporter:
         self._instruments: _Instruments | None = None
         self._histograms: dict[int, Any] = {}
         self._names = {id(m): tuple(a.name for a in m.attributes) for m in store.metrics}
-        self._attributes: dict[int, dict[tuple[str, ...], dict[str, str]]] = {id(m): {} for m in store.metrics}
+        self._attributes: dict[int, dict[tuple[str, ...], dict[str, str]]] = {
+            id(m): {} for m in store.metrics
+        }
         self._recorded = False
         self._renew()
 
@@ -132,7 +134,9 @@ class ProviderExporter:
             instruments = _known[self._provider]
         except (KeyError, TypeError):
             instruments = _Instruments(self._provider, self._version)
-            with contextlib.suppress(TypeError):  # one that cannot be referred to weakly: made again next time
+            with contextlib.suppress(
+                TypeError
+            ):  # one that cannot be referred to weakly: made again next time
                 _known[self._provider] = instruments
         for metric in self._store.metrics:
             instrument = instruments.add(metric)
@@ -220,7 +224,9 @@ class ProviderExporter:
                 left -= n
                 rest[i] -= n
             if any(rest):
-                self._put_off(metric, labels, (rest, sum(n * v for n, v in zip(rest, values, strict=True)), 0))
+                self._put_off(
+                    metric, labels, (rest, sum(n * v for n, v in zip(rest, values, strict=True)), 0)
+                )
 
     def observe(self, metric: Metric) -> Iterator[Observation]:
         """The points of one metric; all instruments of a collection see the same snapshot."""

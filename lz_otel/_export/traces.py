@@ -160,7 +160,9 @@ class OwnSpans:
 
 
 def _lost(reason: str) -> None:
-    _LOG.warning("lz_otel: sending the last spans fails (%s); the service is not affected, they are lost", reason)
+    _LOG.warning(
+        "lz_otel: sending the last spans fails (%s); the service is not affected, they are lost", reason
+    )
 
 
 def _taken() -> bool:
@@ -220,7 +222,9 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
         except MissingDependencyError as missing:
             _LOG.warning("lz_otel: %s; no spans are exported", missing)
         except Exception as error:  # noqa: BLE001 - a bad certificate path
-            _LOG.warning("lz_otel: the %s exporter of spans cannot be started (%s)", name, type(error).__name__)
+            _LOG.warning(
+                "lz_otel: the %s exporter of spans cannot be started (%s)", name, type(error).__name__
+            )
     if not exporters:
         return None
     try:

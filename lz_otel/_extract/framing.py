@@ -12,17 +12,42 @@ from __future__ import annotations
 import re
 from zlib import crc32
 
-__all__ = ["CLOSED", "LINE_TYPES", "MAX_BODY", "MAX_EVENT", "MEDIA_TYPES", "SAFE", "TEXT_TYPES", "WORDS", "AwsFrames", "JsonLines", "Sse"]
+__all__ = [
+    "CLOSED",
+    "LINE_TYPES",
+    "MAX_BODY",
+    "MAX_EVENT",
+    "MEDIA_TYPES",
+    "SAFE",
+    "TEXT_TYPES",
+    "WORDS",
+    "AwsFrames",
+    "JsonLines",
+    "Sse",
+]
 
 MAX_BODY = 4 << 20
 """Most bytes of a plain body that are held (C)."""
 MAX_EVENT = 4 << 20
 """Most bytes of one event that are held (C)."""
 
-LINE_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json",
-          "application/x-jsonlines", "application/json-lines")  # fmt: skip
+LINE_TYPES = (
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/stream+json",
+    "application/x-jsonlines",
+    "application/json-lines",
+)
 MEDIA_TYPES = ("audio/", "image/", "video/")
-TEXT_TYPES = ("", "application/json", "text/plain", "text/event-stream", "application/octet-stream", *LINE_TYPES)
+TEXT_TYPES = (
+    "",
+    "application/json",
+    "text/plain",
+    "text/event-stream",
+    "application/octet-stream",
+    *LINE_TYPES,
+)
 
 # The inside of a JSON string that any decoder takes and that says something: no quote, no control
 # character, valid UTF-8, short escapes only, and not empty (before it stands its quote).

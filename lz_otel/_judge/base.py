@@ -70,9 +70,12 @@ class Mechanism:
         return reading is not None and reading.decision == "hit"
 
     def _result(
-        self, decision: str | None, reason: str | None = None, rows: tuple[tuple[Any, tuple[str, ...], float], ...] = (),
+        self,
+        decision: str | None,
+        reason: str | None = None,
+        rows: tuple[tuple[Any, tuple[str, ...], float], ...] = (),
         saved: float | None = None,
-    ) -> Result | None:  # fmt: skip
+    ) -> Result | None:
         if decision is None:
             return Result(None, rows) if rows else None
         return Result(Verdict(self.NAME, decision, reason), rows, saved)
@@ -86,4 +89,7 @@ def ok(exchange: Exchange) -> bool:
 
 def is_claude(facts: Facts) -> bool:
     """Whether a call went to a Claude model, on whatever platform."""
-    return facts.provider == "anthropic" or "claude" in (facts.request_model or facts.response_model or "").lower()
+    return (
+        facts.provider == "anthropic"
+        or "claude" in (facts.request_model or facts.response_model or "").lower()
+    )

@@ -43,11 +43,21 @@ CAUSES = {
     "several_templates": "use one template per route (000 5.3)",
 }
 
-_THINKING = re.compile(r"\b(?:think|thinking|consider|let'?s analy[sz]e|step by step|reason through)\b|思考|一步一步|逐步", re.IGNORECASE)
-_VAGUE = re.compile(r"\b(?:some|several|a few|approximately|roughly|about [0-9]+)\b|大约|一些|若干", re.IGNORECASE)
+_THINKING = re.compile(
+    r"\b(?:think|thinking|consider|let'?s analy[sz]e|step by step|reason through)\b|思考|一步一步|逐步",
+    re.IGNORECASE,
+)
+_VAGUE = re.compile(
+    r"\b(?:some|several|a few|approximately|roughly|about [0-9]+)\b|大约|一些|若干", re.IGNORECASE
+)
 _SHORT = re.compile(r"\b(?:concise|concisely|brief|briefly|short)\b|简洁|简短", re.IGNORECASE)
-_LONG = re.compile(r"\b(?:in detail|detailed|explain each|thorough|thoroughly|comprehensive)\b|详细", re.IGNORECASE)
-_EXAMPLES = re.compile(r"\bexamples? ?[0-9]?\s*[:：]|\bfor example,? [^.\n]{0,200}(?:→|->|=>)|示例\s*[0-9]?\s*[:：]", re.IGNORECASE)
+_LONG = re.compile(
+    r"\b(?:in detail|detailed|explain each|thorough|thoroughly|comprehensive)\b|详细", re.IGNORECASE
+)
+_EXAMPLES = re.compile(
+    r"\bexamples? ?[0-9]?\s*[:：]|\bfor example,? [^.\n]{0,200}(?:→|->|=>)|示例\s*[0-9]?\s*[:：]",
+    re.IGNORECASE,
+)
 _FULL_WIDTH = re.compile(r"[\u3002\uff0c\uff1a\uff1b\uff01\uff1f\uff08\uff09\u3001\u201c\u201d]")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{120,}={0,2}")
 _TAG = re.compile(r"<layer-zero\b")
@@ -55,8 +65,9 @@ _FIRST_TAG = re.compile(r"<layer-zero\b[^<>\n]*>[ \t\r]*(?:\n|$)")
 _CONTEXT = re.compile(r"<context>.*?(?:</context>|$)", re.DOTALL)
 _RULE = re.compile(
     r"\bif (?:the )?(?:user|customer|client)s? [^.\n]{1,200}\b(?:must|always|never|should)\b"
-    r"|如果(?:用户|客户)[^。\n]{1,200}(?:必须|应当|不得)", re.IGNORECASE
-)  # fmt: skip
+    r"|如果(?:用户|客户)[^。\n]{1,200}(?:必须|应当|不得)",
+    re.IGNORECASE,
+)
 _DATE = re.compile(r"\b(?:19|20)[0-9]{2}-[01]?[0-9]-[0-3]?[0-9]\b|(?:19|20)[0-9]{2}年[0-9]{1,2}月")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?\s?%|[¥$€]\s?[0-9]|[0-9]+\s?年|七日|年化")
 _OPENERS, _CLOSERS = "{[<", "}]>"
@@ -70,7 +81,11 @@ def causes(prompt: Prompt) -> tuple[Cause, ...]:
 
 def _found(prompt: Prompt) -> Iterator[str]:
     told, system = prompt.instructions, prompt.system
-    for name, pattern in (("thinking_words", _THINKING), ("vague_quantity", _VAGUE), ("in_context_examples", _EXAMPLES)):
+    for name, pattern in (
+        ("thinking_words", _THINKING),
+        ("vague_quantity", _VAGUE),
+        ("in_context_examples", _EXAMPLES),
+    ):
         if pattern.search(told):
             yield name
     if _SHORT.search(told) and _LONG.search(told):
@@ -127,8 +142,36 @@ def _has_key(value: Any, key: str) -> bool:
 
 
 _COURTESY = frozenset(
-    ["please", "kindly", "could", "would", "can", "you", "thanks", "thank", "hello", "hi", "dear", "sorry", "appreciate", "regards", "grateful", "welcome", "请", "请问", "能不能", "麻烦", "谢谢", "您好", "你好", "劳驾", "感谢", "非常感谢", "请务必"]
-)  # fmt: skip
+    [
+        "please",
+        "kindly",
+        "could",
+        "would",
+        "can",
+        "you",
+        "thanks",
+        "thank",
+        "hello",
+        "hi",
+        "dear",
+        "sorry",
+        "appreciate",
+        "regards",
+        "grateful",
+        "welcome",
+        "请",
+        "请问",
+        "能不能",
+        "麻烦",
+        "谢谢",
+        "您好",
+        "你好",
+        "劳驾",
+        "感谢",
+        "非常感谢",
+        "请务必",
+    ]
+)
 _CJK_PHRASE = re.compile("|".join(sorted((w for w in _COURTESY if not w.isascii()), key=len, reverse=True)))
 
 

@@ -31,7 +31,7 @@ __all__ = [
     "entropy",
     "explain",
     "structure",
-]  # fmt: skip
+]
 
 STRUCTURE, DETERMINISM, ENTROPY, SIMILARITY = 0.82, 0.94, 2.1, 0.88
 
@@ -88,7 +88,8 @@ _SCHEMA = re.compile(
     re.IGNORECASE,
 )
 _ABSOLUTE = re.compile(
-    r"\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b|仅|只|必须|严格|不要解释", re.IGNORECASE
+    r"\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b|仅|只|必须|严格|不要解释",
+    re.IGNORECASE,
 )
 _BOOLEAN = re.compile(r"\btrue\b.{0,12}\bfalse\b|\b1\b or \b0\b", re.IGNORECASE)
 
@@ -105,17 +106,80 @@ def determinism(prompt: Prompt) -> float:
     if prompt.schema is not None:
         value = 1.0
     else:
-        value += 0.5 * bool(_SCHEMA.search(text)) + 0.3 * bool(_ABSOLUTE.search(text)) + 0.2 * bool(_BOOLEAN.search(text))
+        value += (
+            0.5 * bool(_SCHEMA.search(text))
+            + 0.3 * bool(_ABSOLUTE.search(text))
+            + 0.2 * bool(_BOOLEAN.search(text))
+        )
     against = {"vague_quantity", "thinking_words", "contradictory_demands", "in_context_examples"}
     value = min(1.0, value) - 0.3 * len(against & {c.name for c in causes(prompt)})
     return round(max(0.0, value), 2)
 
 
 # Bits per token by what kind of token it is. Chosen so that the article's two examples fall on their own sides.
-_BITS = {"mark": 0.6, "field": 1.2, "number": 1.2, "format": 1.2, "directive": 2.0, "repeat": 3.0, "prose": 5.6}
-_FORMATS = frozenset(["csv", "json", "xml", "yaml", "sql", "html", "schema", "true", "false", "null", "array", "object", "string", "integer"])
+_BITS = {
+    "mark": 0.6,
+    "field": 1.2,
+    "number": 1.2,
+    "format": 1.2,
+    "directive": 2.0,
+    "repeat": 3.0,
+    "prose": 5.6,
+}
+_FORMATS = frozenset(
+    [
+        "csv",
+        "json",
+        "xml",
+        "yaml",
+        "sql",
+        "html",
+        "schema",
+        "true",
+        "false",
+        "null",
+        "array",
+        "object",
+        "string",
+        "integer",
+    ]
+)
 _DIRECTIVES = frozenset(
-    ["convert", "extract", "parse", "return", "output", "list", "classify", "validate", "match", "format", "map", "split", "into", "to", "from", "the", "following", "of", "as", "and", "将", "以", "下", "转", "为", "把", "成", "提", "取", "输", "出", "返", "回"]
+    [
+        "convert",
+        "extract",
+        "parse",
+        "return",
+        "output",
+        "list",
+        "classify",
+        "validate",
+        "match",
+        "format",
+        "map",
+        "split",
+        "into",
+        "to",
+        "from",
+        "the",
+        "following",
+        "of",
+        "as",
+        "and",
+        "将",
+        "以",
+        "下",
+        "转",
+        "为",
+        "把",
+        "成",
+        "提",
+        "取",
+        "输",
+        "出",
+        "返",
+        "回",
+    ]
 )
 
 
@@ -194,7 +258,9 @@ def _prefix(text: str) -> int:
 
 
 def explain(
-    request: bytes | str | Mapping[str, Any], headers: Mapping[str, str] | None = None, history: History | None = None
+    request: bytes | str | Mapping[str, Any],
+    headers: Mapping[str, str] | None = None,
+    history: History | None = None,
 ) -> Conditions:
     """Estimate the four conditions for a request, and name what speaks against a hit.
 

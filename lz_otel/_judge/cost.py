@@ -139,7 +139,10 @@ class Prices:
                 part.response_model = model
             else:
                 part.response_model, part.speed = facts.response_model, facts.speed
-            read, written = _count(entry, "cache_read_input_tokens"), _count(entry, "cache_creation_input_tokens")
+            read, written = (
+                _count(entry, "cache_read_input_tokens"),
+                _count(entry, "cache_creation_input_tokens"),
+            )
             part.input_tokens = _count(entry, "input_tokens") + read + written
             part.output_tokens = _count(entry, "output_tokens")
             part.cache_read_tokens, part.cache_write_tokens = read, written
@@ -195,7 +198,9 @@ class Prices:
         )
         return _cost(usd, full)
 
-    def input_price(self, facts: Facts, when: float, tokens: int, request: Request | None = None) -> float | None:
+    def input_price(
+        self, facts: Facts, when: float, tokens: int, request: Request | None = None
+    ) -> float | None:
         """USD of ``tokens`` uncached input tokens in this call (pruned ones, say), or ``None``."""
         quote = self._quote(facts, when, request)
         if quote.rates is None:
@@ -237,7 +242,9 @@ class Prices:
             less = rules["scheduling_short"]
         return FastPrice(cost.usd * (1.0 - less), cost.usd, cost.usd * less)
 
-    def response_cache_price(self, facts: Facts, when: float, request: Request | None = None) -> FastPrice | None:
+    def response_cache_price(
+        self, facts: Facts, when: float, request: Request | None = None
+    ) -> FastPrice | None:
         """A hit of a response cache: free; the replayed usage tells what it would have cost (D)."""
         cost = self.price(facts, when, request)
         return None if cost is None else FastPrice(0.0, cost.usd, cost.usd)
@@ -251,9 +258,13 @@ class Prices:
         else:
             place = None
         key = (
-            facts.response_model or facts.request_model, provider, facts.service_tier, facts.speed,
-            facts.inference_geo, place,
-        )  # fmt: skip
+            facts.response_model or facts.request_model,
+            provider,
+            facts.service_tier,
+            facts.speed,
+            facts.inference_geo,
+            place,
+        )
         quote = self._quotes.get(key)
         if quote is None or not quote.start <= when < quote.end:
             if len(self._quotes) >= MAX_COMPILED:
@@ -262,9 +273,16 @@ class Prices:
         return quote
 
     def _compile(
-        self, model: str | None, provider: str | None, tier: str | None, speed: str | None, geo: str | None,
-        place: str | None, *, when: float,
-    ) -> _Quote:  # fmt: skip
+        self,
+        model: str | None,
+        provider: str | None,
+        tier: str | None,
+        speed: str | None,
+        geo: str | None,
+        place: str | None,
+        *,
+        when: float,
+    ) -> _Quote:
         row, start, end = self.table.find(model or "", provider or "", when)
         unpriced = _Quote(start, end, None, None, math.inf, 0.0)
         if row is None:
@@ -290,9 +308,13 @@ class Prices:
                 return unpriced
             factor *= row.regional if regional else 1.0
         return _Quote(
-            start, end, rates.times(factor), None if long is None else long.times(factor), row.long_above,
+            start,
+            end,
+            rates.times(factor),
+            None if long is None else long.times(factor),
+            row.long_above,
             vendor.web_search,
-        )  # fmt: skip
+        )
 
 
 def _cost(usd: float, full: float) -> Cost:

@@ -15,18 +15,36 @@ __all__ = ["MAX_ENTITIES", "Entity", "entities"]
 MAX_ENTITIES = 128
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("email", re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{2,63}){1,4}")),
-    ("uuid", re.compile(r"(?<![0-9A-Za-z-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])")),
-    ("iban", re.compile(r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?(?![0-9A-Za-z])")),
+    (
+        "email",
+        re.compile(
+            r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{2,63}){1,4}"
+        ),
+    ),
+    (
+        "uuid",
+        re.compile(r"(?<![0-9A-Za-z-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])"),
+    ),
+    (
+        "iban",
+        re.compile(
+            r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?(?![0-9A-Za-z])"
+        ),
+    ),
     # A named number: "order 12345", "Order-No. AB-123", "订单号：12345"; and "#12345"
-    ("order", re.compile(
-        r"(?:(?<![A-Za-z])(?:order|invoice|ticket|case|booking|tracking|customer|account)"
-        r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
-        re.IGNORECASE,
-    )),
+    (
+        "order",
+        re.compile(
+            r"(?:(?<![A-Za-z])(?:order|invoice|ticket|case|booking|tracking|customer|account)"
+            r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
+            re.IGNORECASE,
+        ),
+    ),
     ("phone", re.compile(r"(?<![\w.+/-])\+?\(?[0-9](?:[ ().-]{0,2}[0-9]){8,14}(?![\w/-])")),
-)  # fmt: skip
-_DATE = re.compile(r"(?:19|20)[0-9]{2}[-./ ](?:0?[1-9]|1[0-2])[-./ ]|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:[0-2][0-9]|3[01])")
+)
+_DATE = re.compile(
+    r"(?:19|20)[0-9]{2}[-./ ](?:0?[1-9]|1[0-2])[-./ ]|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:[0-2][0-9]|3[01])"
+)
 _DIGIT_RUN = re.compile(r"[0-9]+")
 _BEFORE, _AFTER = 64, 64  # longer than what any pattern needs before its first or after its last digit
 _DIGITS = re.compile(r"[^0-9]")
@@ -74,8 +92,13 @@ def _around_digits(text: str) -> list[tuple[int, int]]:
 
 
 def _collect(
-    text: str, start: int, end: int, patterns: tuple[tuple[str, re.Pattern[str]], ...], found: dict[int, Entity], limit: int
-) -> None:  # fmt: skip
+    text: str,
+    start: int,
+    end: int,
+    patterns: tuple[tuple[str, re.Pattern[str]], ...],
+    found: dict[int, Entity],
+    limit: int,
+) -> None:
     for kind, pattern in patterns:
         for match in pattern.finditer(text, start, end):
             raw = match[1] if kind == "order" else match[0]

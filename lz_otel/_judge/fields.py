@@ -14,8 +14,17 @@ if TYPE_CHECKING:
 
     from lz_otel.model import Exchange, Facts
 
-__all__ = ["MAX_TEXT", "CountedTokens", "decoded", "fields", "header_number", "number", "prompt_text",
-           "starts_with_tag", "system_text"]  # fmt: skip
+__all__ = [
+    "MAX_TEXT",
+    "CountedTokens",
+    "decoded",
+    "fields",
+    "header_number",
+    "number",
+    "prompt_text",
+    "starts_with_tag",
+    "system_text",
+]
 
 MAX_TEXT = 65_536
 """Most characters of a prompt or an answer that are ever looked at."""

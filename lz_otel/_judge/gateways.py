@@ -123,7 +123,9 @@ def _cache_status(value: str) -> str | None:
     for member in _split(value[:_MAX_HEADER], ","):
         parameters = [_parameter(p) for p in _split(member, ";")[1:]]
         given = dict(parameters)
-        if given.get("hit", "?0") == "?1" or (given.get("fwd") == "stale" and given.get("fwd-status") == "304"):
+        if given.get("hit", "?0") == "?1" or (
+            given.get("fwd") == "stale" and given.get("fwd-status") == "304"
+        ):
             return _HIT
         forwarded = _FORWARDED.get(given.get("fwd", ""))
         if forwarded is not None:

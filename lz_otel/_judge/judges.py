@@ -73,11 +73,15 @@ class Judges:
         woken = set(self.awake) | (set(names) & set(self.by_name))
         active = [self.by_name[n] for n in ORDER if n in woken and n != _PROMPT_CACHE]
         if self._prompt_cache is not None:
-            active.append(self._prompt_cache)  # no marker could wake it: it is asked always, and after all others
+            active.append(
+                self._prompt_cache
+            )  # no marker could wake it: it is asked always, and after all others
         self._active = tuple(active)
         self._beginners = tuple(m for m in self._active if m.BEGINS)
         self.awake = tuple(n for n in ORDER if n in woken)
-        if self._auto:  # last, and from all: what another thread woke at the same time wakes again at its next marker
+        if (
+            self._auto
+        ):  # last, and from all: what another thread woke at the same time wakes again at its next marker
             self._sleeping = frozenset(self.by_name) - woken
 
     def begin(self, request: Request, facts: Facts, headers: Mapping[str, str]) -> None:

@@ -161,11 +161,15 @@ class _Reader:
     def parse(self) -> dict[str, Any]:
         try:
             if self.path.stat().st_size > MAX_BYTES or not self.path.is_file():
-                raise ConfigurationError(SETTING, str(self.path), f"a plain file of at most {MAX_BYTES} bytes")
+                raise ConfigurationError(
+                    SETTING, str(self.path), f"a plain file of at most {MAX_BYTES} bytes"
+                )
             with self.path.open("rb") as file:
                 return tomllib.load(file)
         except OSError as exc:
-            raise ConfigurationError(SETTING, str(self.path), f"a file that can be read ({exc.strerror})") from exc
+            raise ConfigurationError(
+                SETTING, str(self.path), f"a file that can be read ({exc.strerror})"
+            ) from exc
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
             raise ConfigurationError(SETTING, str(self.path), f"a TOML file ({exc})") from exc
 
@@ -174,7 +178,9 @@ class _Reader:
             raise self.fail(where, value, "a table")
         for key in value:
             if keys is not None and key not in keys:
-                raise self.fail(f"{where}.{key}".lstrip("."), value[key], "one of the keys " + ", ".join(keys))
+                raise self.fail(
+                    f"{where}.{key}".lstrip("."), value[key], "one of the keys " + ", ".join(keys)
+                )
         return value
 
     def number(self, key: str, value: object) -> float:
@@ -209,7 +215,11 @@ class _Reader:
         write = price.get("cache_write", plain)
         write_5m = price.get("cache_write_5m", write)
         return Rates(
-            plain, price["output"], price.get("cache_read", plain), write_5m, price.get("cache_write_1h", write_5m)
+            plain,
+            price["output"],
+            price.get("cache_read", plain),
+            write_5m,
+            price.get("cache_write_1h", write_5m),
         ).times(1e-6)
 
     def row(self, where: str, value: object, vendors: dict[str, Vendor], base: Table | None) -> Row:
@@ -234,7 +244,9 @@ class _Reader:
         row = replace(
             row,
             geo_us=self.number(f"{where}.geo_us", given.get("geo_us", known.geo_us if known else 1.0)),
-            regional=self.number(f"{where}.regional", given.get("regional", known.regional if known else 1.0)),
+            regional=self.number(
+                f"{where}.regional", given.get("regional", known.regional if known else 1.0)
+            ),
         )
         if "fast" in given:
             fast = self.table(f"{where}.fast", given["fast"], _RATE_KEYS)
@@ -277,7 +289,9 @@ class _Reader:
             for name in row.ids:
                 key = (name, row.effective, row.providers)
                 if key in seen:
-                    raise self.fail(f"model[{number}].ids", name, "one row per model, providers and effective date")
+                    raise self.fail(
+                        f"model[{number}].ids", name, "one row per model, providers and effective date"
+                    )
                 seen.add(key)
                 out.rows[name] = sorted((*out.rows.get(name, ()), row), key=lambda row: row.effective)
         return out

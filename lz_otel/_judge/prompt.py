@@ -66,9 +66,14 @@ class Prompt(NamedTuple):
             pieces.append(text)
         lowered = {k.lower(): v for k, v in (headers or {}).items()}
         return cls(
-            system, tuple(user), "\n".join(pieces), "\n".join([system, *user[-1:]]),
-            _schema(fields), fields.get("temperature") is not None, lowered.get("anthropic-region"),
-        )  # fmt: skip
+            system,
+            tuple(user),
+            "\n".join(pieces),
+            "\n".join([system, *user[-1:]]),
+            _schema(fields),
+            fields.get("temperature") is not None,
+            lowered.get("anthropic-region"),
+        )
 
 
 def _text(content: Any) -> str:

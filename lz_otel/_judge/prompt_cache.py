@@ -52,7 +52,9 @@ DIAGNOSES = {
     "verbosity_changed": "unknown",
     "service_tier_changed": "unknown",
 }
-_NO_DIAGNOSIS = frozenset({"unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit"})
+_NO_DIAGNOSIS = frozenset(
+    {"unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit"}
+)
 # Providers whose cache has breakpoints, whatever the model.
 _EXPLICIT = frozenset({"anthropic", "aws.bedrock"})
 # Providers whose automatic cache is OpenAI's.

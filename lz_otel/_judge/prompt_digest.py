@@ -31,10 +31,10 @@ FIVE_MINUTES, ONE_HOUR = 300.0, 3600.0
 MAX_POSITIONS = 4000
 """Most positions that are digested; a request with more is not explained."""
 
-_CONTROL = b'(?:\\{[^{}]*\\}|null)'
+_CONTROL = b"(?:\\{[^{}]*\\}|null)"
 _STRIP = re.compile(
-    rb'\s*,\s*"cache_control"\s*:\s*' + _CONTROL + rb'|"cache_control"\s*:\s*' + _CONTROL + rb'\s*,?\s*'
-)  # fmt: skip
+    rb'\s*,\s*"cache_control"\s*:\s*' + _CONTROL + rb'|"cache_control"\s*:\s*' + _CONTROL + rb"\s*,?\s*"
+)
 
 
 class Top(msgspec.Struct, gc=False):
@@ -148,7 +148,9 @@ class Prompt(msgspec.Struct, gc=False):
     def bytes_up_to(self, position: int) -> int:
         """Bytes of the prefix that ends at a position (-1: at the last one)."""
         if self._up_to is None:  # a usual hit never asks
-            self._up_to = list(accumulate(size for piece in (*self.head.pieces, *self.pieces) for size in piece.sizes))
+            self._up_to = list(
+                accumulate(size for piece in (*self.head.pieces, *self.pieces) for size in piece.sizes)
+            )
         return self._up_to[position]
 
 

@@ -176,7 +176,9 @@ class ExplicitCache(Locked):
         with self._lock:
             key = seen.place.key
             reason = None
-            if seen.read and not seen.written and len(prompt.marks) == 1:  # the usual hit: all of it was there
+            if (
+                seen.read and not seen.written and len(prompt.marks) == 1
+            ):  # the usual hit: all of it was there
                 name = hash((key, prompt.chain[prompt.marks[0][0]]))
                 self._learn(seen, name, seen.read)
                 self._was_read(seen, name)
@@ -208,7 +210,9 @@ class ExplicitCache(Locked):
             if entry.certain:
                 states.add(state)
             elif state == "alive":
-                self._tokens.put(hash((key, chain[position])), 0)  # it would have been read: it was too short to be kept
+                self._tokens.put(
+                    hash((key, chain[position])), 0
+                )  # it would have been read: it was too short to be kept
             else:
                 perhaps.add(state)
         states.discard("absent")

@@ -104,8 +104,15 @@ class Pruning(Mechanism):
         if asked is not None and asked.ratio is not None:
             rows.append((c.REQUESTED_RATIO, (), asked.ratio))
         if not ok(exchange):
-            rejected = asked is not None and asked.enabled and exchange.status == 400 and facts.error_code is not None
-            return self._result("fallback" if rejected else None, "rejected" if rejected else None, tuple(rows))
+            rejected = (
+                asked is not None
+                and asked.enabled
+                and exchange.status == 400
+                and facts.error_code is not None
+            )
+            return self._result(
+                "fallback" if rejected else None, "rejected" if rejected else None, tuple(rows)
+            )
         self._context(exchange, system, rows)
         pruned, original = self._pruned(exchange, top)
         if pruned is None:
@@ -123,7 +130,9 @@ class Pruning(Mechanism):
             rows.append((c.ORIGINAL_TOKENS, (), float(original)))
         if pruned == 0:
             bypass = asked is not None and not asked.enabled
-            return self._result("bypass" if bypass else "fallback", None if bypass else "nothing_pruned", tuple(rows))
+            return self._result(
+                "bypass" if bypass else "fallback", None if bypass else "nothing_pruned", tuple(rows)
+            )
         return self._result("hit", None, tuple(rows), self._saved(exchange, pruned))
 
     def _asked(self, exchange: Exchange, system: str | None) -> Asked | None:
@@ -131,7 +140,9 @@ class Pruning(Mechanism):
         header = exchange.request.headers.get(self._header)
         if header is not None:
             first, *rest = header.split(";")
-            ratio = next((r.split("=", 1)[1].strip() for r in rest if r.strip().startswith("prune_ratio=")), None)
+            ratio = next(
+                (r.split("=", 1)[1].strip() for r in rest if r.strip().startswith("prune_ratio=")), None
+            )
             asked = _asked(first, ratio)
             if asked is None or asked.malformed:
                 malformed.append("header")
@@ -167,7 +178,9 @@ class Pruning(Mechanism):
             return None
         return value
 
-    def _context(self, exchange: Exchange, system: str | None, rows: list[tuple[Any, tuple[str, ...], float]]) -> None:
+    def _context(
+        self, exchange: Exchange, system: str | None, rows: list[tuple[Any, tuple[str, ...], float]]
+    ) -> None:
         ms = self._usage(exchange.facts, self._ms)
         if ms is None:
             ms = header_number(exchange.response_headers, self._ms_header, exchange.facts.malformed)

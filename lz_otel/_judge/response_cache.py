@@ -40,7 +40,9 @@ class ResponseCache(Mechanism):
         facts = exchange.facts
         if not facts.llm_call:
             return None
-        reading = read(exchange.response_headers, self.signals.response_cache_header) if ok(exchange) else None
+        reading = (
+            read(exchange.response_headers, self.signals.response_cache_header) if ok(exchange) else None
+        )
         decision = reading.decision if reading is not None else None
         if reading is not None and reading.x_cache:
             if decision == "hit":

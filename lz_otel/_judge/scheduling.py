@@ -45,7 +45,9 @@ class Budget:
         clock: monotonic seconds.
     """
 
-    def __init__(self, share: float = 0.05, limit: float = 2.0, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self, share: float = 0.05, limit: float = 2.0, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._share, self._limit, self._clock = share, limit, clock
         self._saved, self._at = limit, clock()
 
@@ -137,7 +139,9 @@ class Scheduling(Mechanism):
             for key in _BLOCKS
         )
 
-    def _look(self, exchange: Exchange, rows: list[tuple[Any, tuple[str, ...], float]], *, with_answer: bool) -> None:
+    def _look(
+        self, exchange: Exchange, rows: list[tuple[Any, tuple[str, ...], float]], *, with_answer: bool
+    ) -> None:
         """Compare the prompt with recent ones, and the answer's entities with those of other requests."""
         facts = exchange.facts
         top = fields(facts)
@@ -177,5 +181,7 @@ class Scheduling(Mechanism):
     def _saved(self, exchange: Exchange) -> float | None:
         if self.prices is None:
             return None
-        price = self.prices.scheduling_price(exchange.facts, self.now(), self._similar_rate(), exchange.request)
+        price = self.prices.scheduling_price(
+            exchange.facts, self.now(), self._similar_rate(), exchange.request
+        )
         return None if price is None else price.saved_usd

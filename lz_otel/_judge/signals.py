@@ -135,7 +135,6 @@ TABLE: tuple[Signal, ...] = (
 )  # fmt: skip
 
 
-
 class Signals:
     """The table in force, with what is needed to find markers quickly.
 
@@ -161,7 +160,9 @@ class Signals:
         self._request_names = frozenset(self._request)
         self._response_names = frozenset(self._response)
         keep(self._request_names | self._response_names)  # the user may have given a row any name
-        self._usage = {r.name.removeprefix("usage.layer_zero."): r.mechanism for r in rows if r.where == USAGE}
+        self._usage = {
+            r.name.removeprefix("usage.layer_zero."): r.mechanism for r in rows if r.where == USAGE
+        }
 
     def name(self, mechanism: str, key: str) -> str:
         """Name on the wire of one signal; for `USAGE` rows the field inside ``usage.layer_zero``."""
@@ -171,9 +172,7 @@ class Signals:
         """Response headers that wake a mechanism."""
         return frozenset(n for n, found in self._response.items() if any(m == mechanism for m, _ in found))
 
-    def awake(
-        self, request: Request, response_headers: Mapping[str, str], facts: Facts
-    ) -> frozenset[str]:
+    def awake(self, request: Request, response_headers: Mapping[str, str], facts: Facts) -> frozenset[str]:
         """The mechanisms that have a marker in this exchange (``prompt_cache`` is judged elsewhere).
 
         Costs about a microsecond when there is none. Header names are lower case. Asked when the
@@ -191,7 +190,11 @@ class Signals:
             # A short body is searched faster than its parts.
             if (body is None or len(body) > _SHORT or b"layer-zero" in body) and starts_with_tag(top):
                 found = _with(found, "pruning")
-            if not (top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None):
+            if not (
+                top.zeroing_threshold is None
+                and top.stability_window is None
+                and top.impact_tolerance is None
+            ):
                 found = _with(found, "zeroing")
         if facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
             found = _with(found, "pruning")
@@ -255,11 +258,17 @@ def load(path: str | None = None, response_cache_header: tuple[str, str] | None 
         for key, given in signals.items():
             row = rows.get((mechanism, key))
             if row is None or row.mark != "C":
-                why = "" if row is None else f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
+                why = (
+                    ""
+                    if row is None
+                    else f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
+                )
                 raise _wrong(path, text, (mechanism, key), given, f"one of {_overridable()} (mark C){why}")
             if not isinstance(given, dict) or set(given) != {"name"}:
                 extra = sorted(set(given) - {"name"}) if isinstance(given, dict) else []
-                raise _wrong(path, text, (mechanism, key, *extra[:1]), given, "a table with the one key 'name'")
+                raise _wrong(
+                    path, text, (mechanism, key, *extra[:1]), given, "a table with the one key 'name'"
+                )
             rows[mechanism, key] = row._replace(name=_checked(path, text, row, given["name"]))
     table = tuple(rows.values())
     for where in (REQUEST, RESPONSE, USAGE):
@@ -276,7 +285,9 @@ def _checked(path: str, text: str, row: Signal, name: object) -> str:
     if row.where == USAGE:
         if isinstance(name, str) and re.fullmatch(r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}", name):
             return name
-        raise _wrong(path, text, where, name, "a field directly inside usage.layer_zero, as usage.layer_zero.pruned")
+        raise _wrong(
+            path, text, where, name, "a field directly inside usage.layer_zero, as usage.layer_zero.pruned"
+        )
     if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", name):
         return name.lower()
     raise _wrong(path, text, where, name, "the name of an HTTP header")

@@ -61,7 +61,11 @@ class Symbolic(Mechanism):
         if not hit:
             return self._result("miss", rows=tuple(rows))
         engine = header_number(headers, self._engine, facts.malformed)
-        saved = self.prices.symbolic_price(facts, self.now(), exchange.request) if self.prices is not None else None
+        saved = (
+            self.prices.symbolic_price(facts, self.now(), exchange.request)
+            if self.prices is not None
+            else None
+        )
         verdict = Verdict(NAME, "hit", None, None if engine is None else engine / 1000, self._cold(exchange))
         return Result(verdict, tuple(rows), None if saved is None else saved.saved_usd)
 

@@ -59,8 +59,12 @@ def parse_report(header: str) -> tuple[Report | None, bool]:
     total, zeroed = _layers(value.get("total_layers")), _layers(value.get("zeroed_layers"))
     ratio, confidence = _share(value.get("zeroed_params_ratio")), _share(value.get("routing_confidence"))
     good = isinstance(fallback, bool)
-    for key, found in (("total_layers", total), ("zeroed_layers", zeroed), ("zeroed_params_ratio", ratio),
-                       ("routing_confidence", confidence)):  # fmt: skip
+    for key, found in (
+        ("total_layers", total),
+        ("zeroed_layers", zeroed),
+        ("zeroed_params_ratio", ratio),
+        ("routing_confidence", confidence),
+    ):
         if found is None and value.get(key) is not None:
             good = False
     if total is not None and zeroed is not None and zeroed > total:
@@ -149,7 +153,11 @@ class Zeroing(Mechanism):
 
     def begin(self, request: Request, facts: Facts) -> None:
         """Masks come in streams, of calls that asked."""
-        if facts.stream and self._asks(request, facts) is not False and not isinstance(facts.mask_sink, Masks):
+        if (
+            facts.stream
+            and self._asks(request, facts) is not False
+            and not isinstance(facts.mask_sink, Masks)
+        ):
             facts.mask_sink = Masks(facts.mask_sink)
 
     def judge(self, exchange: Exchange) -> Result | None:

@@ -182,7 +182,9 @@ def _usage(ended: Ended, rows: list[Row], legacy: bool) -> None:
             rows.append((c.USAGE_MISSING_CALLS, (*ended.common, reason), 1.0))
 
 
-def _by_modality(rows: list[Row], metric: Any, text: tuple[str, ...], total: int, split: dict[str, int] | None) -> None:
+def _by_modality(
+    rows: list[Row], metric: Any, text: tuple[str, ...], total: int, split: dict[str, int] | None
+) -> None:
     """Each token once: what the provider splits goes to its modality, the rest is text."""
     rest = total
     if split:
@@ -216,7 +218,9 @@ def _verdicts(ended: Ended, rows: list[Row]) -> None:
         if verdict is not None:
             rows.append((c.FAST_PATH_CALLS, (*common, verdict.mechanism, verdict.decision), 1.0))
             if verdict.decision == "fallback":
-                rows.append((c.FAST_PATH_FALLBACKS, (*common, verdict.mechanism, verdict.reason or "other"), 1.0))
+                rows.append(
+                    (c.FAST_PATH_FALLBACKS, (*common, verdict.mechanism, verdict.reason or "other"), 1.0)
+                )
             if verdict.engine_seconds is not None:
                 cold = "true" if verdict.cold else "false"
                 rows.append((c.ENGINE_DURATION, (*common, verdict.mechanism, cold), verdict.engine_seconds))
@@ -250,7 +254,9 @@ def limits(common: tuple[str, ...], found: Iterable[Any]) -> list[Row]:
     return rows
 
 
-def zeros(common: tuple[str, ...], awake: Iterable[str], *, first: bool) -> Iterable[tuple[Any, list[tuple[str, ...]]]]:
+def zeros(
+    common: tuple[str, ...], awake: Iterable[str], *, first: bool
+) -> Iterable[tuple[Any, list[tuple[str, ...]]]]:
     """Counters that start at 0: those of every call (``first``), and those of newly awake mechanisms."""
     mechanisms = tuple(awake)
     for metric in c.ALL:

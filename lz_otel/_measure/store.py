@@ -132,7 +132,9 @@ class Store:
     def _apply(self, rest: deque[Any]) -> None:
         slots = self._slots
         with self._lock:
-            while rest:  # a row leaves with nothing between that and its being counted where a handler could run
+            while (
+                rest
+            ):  # a row leaves with nothing between that and its being counted where a handler could run
                 metric, labels, value = rest[0]
                 slot = slots.get(id(metric))
                 if slot is None:  # not in force (older or newer convention)

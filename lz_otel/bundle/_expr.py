@@ -372,7 +372,9 @@ class Range:
             CatalogueError: without ``instance`` a restart of one process would look like a reset of all.
         """
         if "instance" not in by:
-            raise CatalogueError("a recorded counter keeps the label 'instance', or its rate jumps at a restart")
+            raise CatalogueError(
+                "a recorded counter keeps the label 'instance', or its rate jumps at a restart"
+            )
         return Expr(self.text, self.labels).sum(*by)
 
     def series(self) -> Expr:

@@ -34,7 +34,9 @@ class Alert(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-def query_range(url: str, expr: str, start: int, end: int, step: int, timeout: float = 120.0) -> list[dict[str, Any]]:
+def query_range(
+    url: str, expr: str, start: int, end: int, step: int, timeout: float = 120.0
+) -> list[dict[str, Any]]:
     """The series of a range query, as the HTTP API gives them.
 
     Raises:

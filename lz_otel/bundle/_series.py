@@ -43,7 +43,9 @@ def key_of(metric: Metric, labels: Mapping[str, str]) -> tuple[str, ...]:
     """
     unknown = labels.keys() - set(metric.labels)
     if unknown:
-        raise CatalogueError(f"{metric.name} has no label {sorted(unknown)[0]!r}, only {', '.join(metric.labels)}")
+        raise CatalogueError(
+            f"{metric.name} has no label {sorted(unknown)[0]!r}, only {', '.join(metric.labels)}"
+        )
     for attribute in metric.attributes:
         value = labels.get(attribute.label, "")
         if attribute.values and value and value not in attribute.values:
@@ -57,7 +59,11 @@ def _shares(buckets: tuple[float, ...], median: float, spread: float, most: floa
     if spread <= 0:
         return (*(1.0 if b >= median else 0.0 for b in buckets), 1.0)
     at = [
-        0.0 if b <= 0 else 1.0 if b >= most else 0.5 * (1 + math.erf(math.log(b / median) / (spread * math.sqrt(2))))
+        0.0
+        if b <= 0
+        else 1.0
+        if b >= most
+        else 0.5 * (1 + math.erf(math.log(b / median) / (spread * math.sqrt(2))))
         for b in buckets
     ]
     return (*at, 1.0)
@@ -109,7 +115,14 @@ class Process:
         self._cell(metric, labels).values[0] = value
 
     def observe(
-        self, metric: Metric, count: float, median: float, spread: float, most: float = math.inf, /, **labels: str
+        self,
+        metric: Metric,
+        count: float,
+        median: float,
+        spread: float,
+        most: float = math.inf,
+        /,
+        **labels: str,
     ) -> None:
         """Add ``count`` observations of a log-normal distribution, capped at ``most``.
 

@@ -97,8 +97,9 @@ def call(p: Process, f: Flow, s: State, n: float) -> None:
     full = ok - sum(fast.values())
     stream = "true" if f.stream else "false"
 
-    def ended(count: float, ending: str, path: str, seconds: float, spread: float, served: str = "",
-              error: str = "") -> None:
+    def ended(
+        count: float, ending: str, path: str, seconds: float, spread: float, served: str = "", error: str = ""
+    ) -> None:
         if count > 0:
             p.observe(c.INFERENCE_DURATION, count, seconds, spread, 150.0, **common, lz_ending=ending, lz_path=path,
                       lz_served_by=served, lz_stream=stream, error_type=error,
@@ -109,7 +110,14 @@ def call(p: Process, f: Flow, s: State, n: float) -> None:
         ended(count, "ok", "fast", *FAST_SECONDS[mechanism], served=mechanism)
     ended(full, "ok", "full", slow, 0.55)
     for name, share in errors.items():
-        ended(n * share, "error", "full", 30.0 if "Timeout" in name else 3.0 if share > 0.1 else 0.6, 0.5, error=name)
+        ended(
+            n * share,
+            "error",
+            "full",
+            30.0 if "Timeout" in name else 3.0 if share > 0.1 else 0.6,
+            0.5,
+            error=name,
+        )
     for ending, count in given_up.items():
         ended(count, ending, "full", slow * 0.5, 0.6)
     ended(cut, "incomplete", "full", slow * 0.6, 0.6, error="incomplete_stream")
@@ -142,7 +150,9 @@ def _verdicts(p: Process, f: Flow, s: State, ok: float) -> dict[str, float]:
         if hit is None:
             continue
         counts = {"hit": n * hit, "fallback": n * fallback, "bypass": n * bypass}
-        counts["miss"] = n - sum(counts.values()) if mechanism in ("symbolic", "response_cache", "scheduling") else 0
+        counts["miss"] = (
+            n - sum(counts.values()) if mechanism in ("symbolic", "response_cache", "scheduling") else 0
+        )
         for verdict, count in counts.items():
             p.add(c.FAST_PATH_CALLS, count, **f.labels, mechanism=mechanism, verdict=verdict)
         if reason:
@@ -176,7 +186,12 @@ def _nothing(p: Process, f: Flow, s: State, n: float, hits: float) -> None:
 
 
 def _symbolic(p: Process, f: Flow, s: State, n: float, hits: float) -> None:
-    for signal, share in (("header", 1.0), ("zero_output", 1.0), ("input_match", 0.9), ("contradiction", 0.0002)):
+    for signal, share in (
+        ("header", 1.0),
+        ("zero_output", 1.0),
+        ("input_match", 0.9),
+        ("contradiction", 0.0002),
+    ):
         p.add(c.SYMBOLIC_EVIDENCE, hits * share, **f.labels, signal=signal)
     for cold, share, median in (("false", 0.99, 0.021), ("true", 0.01, 0.14)):
         p.observe(c.ENGINE_DURATION, hits * share, median, 0.1, **f.labels, mechanism="symbolic", cold=cold)
@@ -224,9 +239,14 @@ DETAILS = {"symbolic": _symbolic, "pruning": _pruning, "intent": _intent, "zeroi
 def _stream(p: Process, f: Flow, s: State, full: float, fast: float, tokens_out: int) -> None:
     first = (0.35 + f.model.seconds * 0.2) * s.slow
     by = next((m for m in f.mechanisms if m in FAST_SECONDS), "")
-    for path, count, median, spread, served in (("full", full, first, 0.35, ""), ("fast", fast, 0.06, 0.25, by)):
+    for path, count, median, spread, served in (
+        ("full", full, first, 0.35, ""),
+        ("fast", fast, 0.06, 0.25, by),
+    ):
         if count > 0:
-            p.observe(c.TIME_TO_FIRST_TOKEN, count, median, spread, **f.labels, lz_path=path, lz_served_by=served)
+            p.observe(
+                c.TIME_TO_FIRST_TOKEN, count, median, spread, **f.labels, lz_path=path, lz_served_by=served
+            )
             p.observe(c.TIME_TO_FIRST_CHUNK, count, median * 0.9, spread, **f.labels, lz_path=path)
             p.observe(c.TIME_PER_OUTPUT_CHUNK, count * tokens_out / 4, 4 / f.model.speed, 0.4, **f.labels,
                       lz_path=path)  # fmt: skip
@@ -240,7 +260,9 @@ def _attempts(p: Process, f: Flow, s: State, n: float, overloaded: float, answer
         p.add(c.ATTEMPTS, n * share * 1.2, **f.labels, status=status)
         p.add(c.CALL_RETRIES, n * share, **f.labels, reason=status)
     p.add(c.ATTEMPTS, answered, **f.labels, status="200")
-    limit = {k: f.labels[k] for k in ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model")}
+    limit = {
+        k: f.labels[k] for k in ("gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model")
+    }
     for resource, most in (("requests", 4000.0), ("input_tokens", 2_000_000.0), ("output_tokens", 400_000.0)):
         left = s.headroom * {"requests": 1.0, "input_tokens": 0.8, "output_tokens": 0.95}[resource]
         p.set(c.RATE_LIMIT_LIMIT, most, **limit, resource=resource)
@@ -289,7 +311,11 @@ def _operation(p: Process, f: Flow, s: State, n: float, failed: float, fast: flo
         return
     own = {"lz_route": f.route, "lz_group": f.group}
     stepped = failed * 0.7 if f.second else 0.0
-    outcomes = {"fast": (fast, 0.1, 1.0), "fallback": (stepped, slow * 2.2, 3.0), "error": (failed - stepped, 4.0, 2.0)}
+    outcomes = {
+        "fast": (fast, 0.1, 1.0),
+        "fallback": (stepped, slow * 2.2, 3.0),
+        "error": (failed - stepped, 4.0, 2.0),
+    }
     outcomes["full"] = (n - sum(v[0] for v in outcomes.values()), slow, 1.0)
     for outcome, (count, seconds, calls) in outcomes.items():
         p.observe(c.OP_DURATION, count, seconds, 0.5, 150.0, **own, outcome=outcome)

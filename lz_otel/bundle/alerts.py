@@ -81,7 +81,9 @@ def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
     The time range is left to the notification, which knows when the alert began.
     """
     # A rule's own labels are not among $labels when its annotations are made.
-    values = {label: f"{{{{ $labels.{label} | urlquery }}}}" for label in condition.expr.labels} | dict(condition.labels)
+    values = {label: f"{{{{ $labels.{label} | urlquery }}}}" for label in condition.expr.labels} | dict(
+        condition.labels
+    )
     chosen = [
         f"var-{variable}={values[label]}"
         for label, variable in _VARIABLES.items()

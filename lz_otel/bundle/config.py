@@ -182,7 +182,9 @@ class Config:
         (), "names of alerts to leave out", r"LLM\w+", "names of alerts"
     )
     batch_jobs: tuple[str, ...] = _plain((), "jobs that end by themselves: their silence is no alert")
-    budget_usd_per_day: float = number(0.0, "C", "daily budget of one job; 0: none is set, and no alert on it")
+    budget_usd_per_day: float = number(
+        0.0, "C", "daily budget of one job; 0: none is set, and no alert on it"
+    )
     budget_usd_per_hour: float = number(
         0.0, "C", "most that one job may spend in an hour; 0: no such limit, and no alert on it"
     )

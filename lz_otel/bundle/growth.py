@@ -50,9 +50,16 @@ class Timing(NamedTuple):
 def resolve(expr: str, span: int, step: int) -> str:
     """A dashboard's expression with its variables replaced: everything is chosen."""
     values = {
-        "__rate_interval": f"{max(4 * 60, step)}s", "__range": f"{span}s", "__range_s": str(span), "slo": "0.995",
-        "budget": "100", "before": "30m", "control": "control", "group": ".+", "metric": "summary_f1",
-    }  # fmt: skip
+        "__rate_interval": f"{max(4 * 60, step)}s",
+        "__range": f"{span}s",
+        "__range_s": str(span),
+        "slo": "0.995",
+        "budget": "100",
+        "before": "30m",
+        "control": "control",
+        "group": ".+",
+        "metric": "summary_f1",
+    }
     families = "symbolic|pruning|intent|zeroing|scheduling"
     exact = expr.replace('mechanism="$mechanism"', 'mechanism="symbolic"').replace("$mechanism", families)
     return re.sub(r"\$(\w+)", lambda m: values.get(m[1], ".*"), exact)
@@ -64,9 +71,15 @@ def _server(binary: str, folder: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-               f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver", "--log.level=error",
-               "--query.max-samples=200000000"]  # fmt: skip
+    command = [
+        binary,
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--web.enable-remote-write-receiver",
+        "--log.level=error",
+        "--query.max-samples=200000000",
+    ]
     process = subprocess.Popen(command)  # noqa: S603  # the operator's own program
     url = f"http://127.0.0.1:{port}"
     try:
@@ -97,7 +110,9 @@ def _timed(kind: str, name: str, what: Callable[[], object]) -> Timing:
     return Timing(kind, name, time.perf_counter() - begin)
 
 
-def measure(url: str, plan: history.Plan, copies: int, config: Config, say: Callable[[str], object]) -> list[Timing]:
+def measure(
+    url: str, plan: history.Plan, copies: int, config: Config, say: Callable[[str], object]
+) -> list[Timing]:
     """Push, record, and time every rule and every query. Recorded series are extended to six hours."""
     made = history.generate(plan)
     count = history.push(made, url, copies=copies)
@@ -149,16 +164,22 @@ def _report(timings: Sequence[Timing], say: Callable[[str], object]) -> None:
     for kind in kinds:
         mine = [t for t in timings if t.kind == kind]
         worst = max(mine, key=lambda t: t.seconds)
-        say(f"{kind:28} {len(mine):6} {sum(t.seconds for t in mine):8.2f} {worst.seconds:10.3f}  {worst.name}")
+        say(
+            f"{kind:28} {len(mine):6} {sum(t.seconds for t in mine):8.2f} {worst.seconds:10.3f}  {worst.name}"
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line; status 1 when the slowest panel of the Overview needs a second or more."""
-    parser = argparse.ArgumentParser(prog="python -m lz_otel.bundle.growth", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m lz_otel.bundle.growth", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--instances", type=int, default=100, help="processes (default %(default)s)")
     parser.add_argument("--models", type=int, default=2, help="models per route (default %(default)s)")
     parser.add_argument("--routes", type=int, default=3, help="routes (default %(default)s)")
-    parser.add_argument("--binary", default="prometheus", help="program to start (default: %(default)s on PATH)")
+    parser.add_argument(
+        "--binary", default="prometheus", help="program to start (default: %(default)s on PATH)"
+    )
     args = parser.parse_args(argv)
 
     def say(line: str) -> None:
@@ -169,7 +190,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if binary is None:
         sys.stderr.write(f"lz-otel: {args.binary} is not on PATH; name it with --binary\n")
         return 2
-    plan = history.Plan(hours=1.0, step=60, instances=1, models=args.models, routes=args.routes, jobs=("families",))
+    plan = history.Plan(
+        hours=1.0, step=60, instances=1, models=args.models, routes=args.routes, jobs=("families",)
+    )
     try:
         with tempfile.TemporaryDirectory() as folder, _server(binary, Path(folder)) as url:
             timings = measure(url, plan, args.instances, Config(), say)

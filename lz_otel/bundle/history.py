@@ -92,7 +92,14 @@ class History(NamedTuple):
 _ROUTES = (
     ("classify-ticket", ("symbolic", "prompt_cache"), ("",), False, (900, 60), 0.42),
     ("draft-reply", ("intent", "prompt_cache"), ("",), True, (2600, 320), 0.2),
-    ("summarize-thread", ("zeroing", "pruning", "prompt_cache"), ("control", "pruned"), True, (5200, 260), 0.16),
+    (
+        "summarize-thread",
+        ("zeroing", "pruning", "prompt_cache"),
+        ("control", "pruned"),
+        True,
+        (5200, 260),
+        0.16,
+    ),
     ("answer-faq", ("scheduling", "response_cache", "prompt_cache"), ("",), True, (1500, 180), 0.17),
     ("", (), ("",), False, (700, 150), 0.05),
 )
@@ -103,10 +110,11 @@ def _flows(plan: Plan, kind: str) -> list[Flow]:
     names = [m.name for m in MODELS] + [f"synthetic-model-{i:02d}" for i in range(1, 100)]
     named = [r for r in _ROUTES if r[0]]
     rows = [
-        (*named[i % len(named)][:1], *named[i % len(named)][1:]) if i < len(named)
+        (*named[i % len(named)][:1], *named[i % len(named)][1:])
+        if i < len(named)
         else (f"{named[i % len(named)][0]}-{i // len(named) + 1}", *named[i % len(named)][1:])
         for i in range(plan.routes)
-    ]  # fmt: skip
+    ]
     flows = []
     for at, (route, mechanisms, groups, stream, tokens, share) in enumerate((*rows, _ROUTES[-1])):
         if kind == "plain":
@@ -115,10 +123,16 @@ def _flows(plan: Plan, kind: str) -> list[Flow]:
         for (i, name), group in itertools.product(enumerate(own), groups):
             flows.append(
                 Flow(
-                    route, _traffic.model(name), plan.rate * share / (i + 1) / len(groups), mechanisms, group,
-                    stream, tokens, own[(i + 1) % len(own)] if len(own) > 1 else "",
+                    route,
+                    _traffic.model(name),
+                    plan.rate * share / (i + 1) / len(groups),
+                    mechanisms,
+                    group,
+                    stream,
+                    tokens,
+                    own[(i + 1) % len(own)] if len(own) > 1 else "",
                 )
-            )  # fmt: skip
+            )
     return flows
 
 
@@ -158,7 +172,9 @@ def generate(plan: Plan) -> History:
     return History(times, series)
 
 
-def _run(plan: Plan, kind: str, index: int, target: dict[str, str], times: list[int], states: list[State]) -> Process:
+def _run(
+    plan: Plan, kind: str, index: int, target: dict[str, str], times: list[int], states: list[State]
+) -> Process:
     """One process from the first sample to the last."""
     process = Process(target)
     flows = _flows(plan, kind)
@@ -245,26 +261,48 @@ def _heads(labels: tuple[tuple[str, str], ...], copies: int) -> Iterator[bytes]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line of the generator; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="lz-otel simulate --history", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="lz-otel simulate --history", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--hours", type=float, default=6.0, help="length (default %(default)s)")
     parser.add_argument("--step", type=int, default=30, help="seconds between samples (default %(default)s)")
-    parser.add_argument("--end", type=float, default=0.0, help="epoch seconds of the last sample (default: now)")
+    parser.add_argument(
+        "--end", type=float, default=0.0, help="epoch seconds of the last sample (default: now)"
+    )
     parser.add_argument("--instances", type=int, default=2, help="processes per job (default %(default)s)")
     parser.add_argument("--models", type=int, default=2, help="models per route (default %(default)s)")
     parser.add_argument("--routes", type=int, default=4, help="routes (default %(default)s)")
-    parser.add_argument("--rate", type=float, default=2.0, help="calls per second and instance (default %(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=2.0, help="calls per second and instance (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="(default %(default)s)")
-    parser.add_argument("--incident", action="append", default=[], metavar="NAME[@BEGIN+LENGTH]",
-                        help=f"stage one, at so many seconds from the start; repeatable: {', '.join(INCIDENTS)}")  # fmt: skip
+    parser.add_argument(
+        "--incident",
+        action="append",
+        default=[],
+        metavar="NAME[@BEGIN+LENGTH]",
+        help=f"stage one, at so many seconds from the start; repeatable: {', '.join(INCIDENTS)}",
+    )
     parser.add_argument("--all-incidents", action="store_true", help="stage all of them, one after the other")
-    parser.add_argument("--out", type=Path, help="write OpenMetrics text to this file (default: standard output)")
+    parser.add_argument(
+        "--out", type=Path, help="write OpenMetrics text to this file (default: standard output)"
+    )
     parser.add_argument("--push", metavar="URL", help="send to a Prometheus by remote write instead")
     args = parser.parse_args(argv)
     try:
         names = list(INCIDENTS) if args.all_incidents else [n for n in args.incident if "@" not in n]
         incidents = staged(names, args.hours) + tuple(_timed(n) for n in args.incident if "@" in n)
-        plan = Plan(hours=args.hours, step=args.step, end=args.end, instances=args.instances, models=args.models,
-                    routes=args.routes, seed=args.seed, incidents=incidents, rate=args.rate)  # fmt: skip
+        plan = Plan(
+            hours=args.hours,
+            step=args.step,
+            end=args.end,
+            instances=args.instances,
+            models=args.models,
+            routes=args.routes,
+            seed=args.seed,
+            incidents=incidents,
+            rate=args.rate,
+        )
         history = generate(plan)
         if args.push:
             push(history, args.push)

@@ -66,7 +66,9 @@ HITS_30M = Recorded("job_mechanism:lz_hits_per_eligible_call:ratio_rate30m", _ME
 HONOURED = Recorded("job_mechanism:lz_hits_per_asking_call:ratio_rate5m", _MECHANISM)
 FALLBACK_SHARE = Recorded("job_mechanism:lz_fallbacks_per_asking_call:ratio_rate5m", _MECHANISM)
 LATENCY = Recorded("job_path_quantile:llm_call_duration_seconds:rate5m", ("job", "lz_path", "quantile"))
-FIRST_TOKEN = Recorded("job_path_quantile:llm_time_to_first_token_seconds:rate5m", ("job", "lz_path", "quantile"))
+FIRST_TOKEN = Recorded(
+    "job_path_quantile:llm_time_to_first_token_seconds:rate5m", ("job", "lz_path", "quantile")
+)
 FAST_DURATION = Recorded(
     "job_served_by_le:llm_call_duration_seconds_bucket:rate5m", ("job", "lz_served_by", "le")
 )
@@ -163,7 +165,9 @@ def _slo(config: Config, b: Builder) -> Iterator[RecordingRule]:
         else:
             finished, failed = finished_failed(config, b, length, *config.by)
             expr = ratio(failed, finished)
-        yield RecordingRule(group, failures(window), expr, f"Share of finished calls that failed, over {window}.")
+        yield RecordingRule(
+            group, failures(window), expr, f"Share of finished calls that failed, over {window}."
+        )
 
 
 def _verdicts(config: Config, b: Builder, verdicts: tuple[str, ...], window: str, **where: Value) -> Expr:
@@ -183,7 +187,9 @@ def _fast_path(config: Config, b: Builder) -> Iterator[RecordingRule]:
     # An answer that the application rejects was a hit when it came: it is among the reasons, not among the verdicts.
     fallen = b.counter(c.FAST_PATH_FALLBACKS).rate(config.time("5m")).sum(*config.by, "mechanism")
     expr = ratio(fallen, _verdicts(config, b, ASKED, "5m"))
-    yield RecordingRule(group, FALLBACK_SHARE, expr, "Fallbacks, rejected answers among them, by the calls that asked.")
+    yield RecordingRule(
+        group, FALLBACK_SHARE, expr, "Fallbacks, rejected answers among them, by the calls that asked."
+    )
 
 
 def _latency(config: Config, b: Builder) -> Iterator[RecordingRule]:
@@ -212,7 +218,9 @@ def _money(config: Config, b: Builder) -> Iterator[RecordingRule]:
     tokens = b.counter(c.INPUT_TOKENS).rate(hour).sum(*model)
     yield RecordingRule(group, INPUT_1H, tokens, "Input tokens per second, cached ones included.")
     read = b.counter(c.CACHE_READ_TOKENS).rate(hour).sum(*model).or_(0 * b.recorded(INPUT_1H))
-    yield RecordingRule(group, CACHE_READ_1H, read, "Input tokens per second that came from the prompt cache.")
+    yield RecordingRule(
+        group, CACHE_READ_1H, read, "Input tokens per second that came from the prompt cache."
+    )
     output = b.counter(c.OUTPUT_TOKENS).rate(config.time("5m")).sum(*model)
     yield RecordingRule(group, OUTPUT_5M, output, "Output tokens per second.")
     cost = b.counter(c.COST_USD).increase(hour).sum(*config.by)
@@ -251,7 +259,10 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
     changed = b.counter(c.INTENT_TRANSITIONS, changed="true").rate(hour).sum(*by)
     fallbacks = b.counter(c.FAST_PATH_CALLS, mechanism="zeroing", verdict="fallback")
     expressions: dict[str, tuple[Expr, str]] = {
-        "layer_zero_hit_rate": (ratio(verdict, eligible), "Share of eligible calls served by the layer, 0 to 1."),
+        "layer_zero_hit_rate": (
+            ratio(verdict, eligible),
+            "Share of eligible calls served by the layer, 0 to 1.",
+        ),
         "layer_zero_latency_p95": (
             quantile_of(0.95, b.recorded(FAST_DURATION, lz_served_by="symbolic"), by),
             "p95 of the calls that the layer served, in seconds (C: the article names no unit).",
@@ -265,33 +276,43 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
             "Duration of calls; a classic histogram.",
         ),
         "anthropic_api_latency_seconds_sum": (
-            b.total(c.INFERENCE_DURATION, **anthropic).running(*process), "Its sum of seconds.",
+            b.total(c.INFERENCE_DURATION, **anthropic).running(*process),
+            "Its sum of seconds.",
         ),
         "anthropic_api_latency_seconds_count": (
-            b.count(c.INFERENCE_DURATION, **anthropic).running(*process), "Its number of calls.",
+            b.count(c.INFERENCE_DURATION, **anthropic).running(*process),
+            "Its number of calls.",
         ),
         "layer_zero_pruned_tokens_total": (
-            b.counter(c.PRUNED_TOKENS).running(*process), "Input tokens that were cut; a counter.",
+            b.counter(c.PRUNED_TOKENS).running(*process),
+            "Input tokens that were cut; a counter.",
         ),
         "layer_zero_effectiveness_ratio": (
-            effectiveness(config, b, half), "Quality of the pruned group / of the control group, by score.",
+            effectiveness(config, b, half),
+            "Quality of the pruned group / of the control group, by score.",
         ),
         "layer_zero_context_preservation_ms": (
             1000 * context_preservation(config, b, five),
             "Mean milliseconds for preserving tagged context; 0: pruning is on and nothing is tagged.",
         ),
         "intent_distribution": (
-            intents.sum(*by, "intent").op("/", intents.sum(*by).above(0), ignoring=("intent",), group_left=()),
+            intents.sum(*by, "intent").op(
+                "/", intents.sum(*by).above(0), ignoring=("intent",), group_left=()
+            ),
             "Share of each intent, 0 to 1 (C: over 5 minutes; the article counts by the minute).",
         ),
         "intent_consistency_rate": (
-            consistency(config, b, hour), "Share of deterministic repeats that were the same, over the hour.",
+            consistency(config, b, hour),
+            "Share of deterministic repeats that were the same, over the hour.",
         ),
         "intent_switch_rate": (
             ratio(changed, b.counter(c.INTENT_TRANSITIONS).rate(hour).sum(*by)),
             "Share of consecutive calls of a session that changed the intent, over the hour.",
         ),
-        "anthropic_zeroing_fallback_total": (fallbacks.running(*process), "Calls that zeroing gave up; a counter."),
+        "anthropic_zeroing_fallback_total": (
+            fallbacks.running(*process),
+            "Calls that zeroing gave up; a counter.",
+        ),
         "anthropic_zeroing_path_count": (
             b.counter(c.ZEROING_LAYERS, state="zeroed").running(*process),
             "Layers that were zeroed (C: the article does not say what a path is); a counter.",
@@ -300,7 +321,7 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
             ratio(served, asked).label_replace("layer", "zero", "", ""),
             "Share of calls served across requests, as the client saw it (C); the vendor's own has another job.",
         ),
-    }  # fmt: skip
+    }
     for name, series in ARTICLE_NAMES.items():
         expr, doc = expressions[name]
         yield RecordingRule("lz-otel-articles", series, expr, f"{_ARTICLES[name][0]}: {doc}")

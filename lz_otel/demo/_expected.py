@@ -28,7 +28,9 @@ _TOLERANCE = 3  # tokens; article 000 (A)
 
 def body_of(planned: Planned) -> bytes:
     """What makes two calls the same request."""
-    return msgspec.json.encode({k: v for k, v in planned.kwargs.items() if k != "extra_headers"}, order="sorted")
+    return msgspec.json.encode(
+        {k: v for k, v in planned.kwargs.items() if k != "extra_headers"}, order="sorted"
+    )
 
 
 class Expected:
@@ -138,16 +140,27 @@ class Expected:
             out.add(c.USAGE_MISSING_CALLS, 1.0, "ended_early" if early else "malformed")
 
     def _money(
-        self, out: Outcome, name: str, r: dict[str, Any], told: dict[str, Any], facts: dict[str, Any], *,
-        arrived: bool, replayed: bool,
-    ) -> None:  # fmt: skip
+        self,
+        out: Outcome,
+        name: str,
+        r: dict[str, Any],
+        told: dict[str, Any],
+        facts: dict[str, Any],
+        *,
+        arrived: bool,
+        replayed: bool,
+    ) -> None:
         prices = self._prices
         if replayed:
             stored = facts.get("response_cache", {})
             if r["usage_sent"] == "replayed":
-                usage = {"input": stored["input_tokens"], "read": stored["cache_read_tokens"],
-                         "write": stored["cache_write_tokens"], "write_1h": 0,
-                         "output": stored["output_tokens"]}  # fmt: skip
+                usage = {
+                    "input": stored["input_tokens"],
+                    "read": stored["cache_read_tokens"],
+                    "write": stored["cache_write_tokens"],
+                    "write_1h": 0,
+                    "output": stored["output_tokens"],
+                }
                 bill = prices.bill(r["model"], usage)
                 if bill is not None:
                     out.add(c.SAVED_USD, float(bill.usd), "response_cache")
@@ -156,8 +169,13 @@ class Expected:
             return
         # A stream that broke had said its first output token at its start: a lower bound, which is priced
         output = r["output_tokens"] if r["usage_sent"] == "full" else min(1, r["output_tokens"])
-        usage = {"input": r["input_tokens"], "read": r["cache_read_tokens"], "write": r["cache_write_tokens"],
-                 "write_1h": r["cache_write_1h_tokens"], "output": output}  # fmt: skip
+        usage = {
+            "input": r["input_tokens"],
+            "read": r["cache_read_tokens"],
+            "write": r["cache_write_tokens"],
+            "write_1h": r["cache_write_1h_tokens"],
+            "output": output,
+        }
         bill = prices.bill(r["model"], usage)
         if bill is None:
             out.add(c.COST_UNPRICED, 1.0)
@@ -184,9 +202,14 @@ class Expected:
     # --- the families -----------------------------------------------------------------------
 
     def _symbolic(
-        self, out: Outcome, name: str, r: dict[str, Any], told: dict[str, Any] | None, facts: dict[str, Any],
+        self,
+        out: Outcome,
+        name: str,
+        r: dict[str, Any],
+        told: dict[str, Any] | None,
+        facts: dict[str, Any],
         plan: Planned | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if told is None:
             return
         hit = told["verdict"] == "hit"
@@ -206,7 +229,9 @@ class Expected:
             if counted is not None and abs(counted - r["input_tokens"]) <= _TOLERANCE:
                 out.add(c.SYMBOLIC_EVIDENCE, 1.0, "input_match")
 
-    def _pruning(self, out: Outcome, r: dict[str, Any], told: dict[str, Any] | None, facts: dict[str, Any]) -> None:
+    def _pruning(
+        self, out: Outcome, r: dict[str, Any], told: dict[str, Any] | None, facts: dict[str, Any]
+    ) -> None:
         if told is None:
             return
         counted = told["verdict"] == "fallback" and told["reason"] == "nothing_pruned"

@@ -17,7 +17,14 @@ __all__ = ["COMPARED", "Difference", "Key", "Observed", "Outcome", "differences"
 
 Key = tuple[str, ...]  # name of a metric, then the values of its labels that tell its numbers apart
 
-_USAGE = (c.INPUT_TOKENS, c.OUTPUT_TOKENS, c.CACHE_READ_TOKENS, c.CACHE_WRITE_TOKENS, c.REASONING_TOKENS, c.COST_USD)
+_USAGE = (
+    c.INPUT_TOKENS,
+    c.OUTPUT_TOKENS,
+    c.CACHE_READ_TOKENS,
+    c.CACHE_WRITE_TOKENS,
+    c.REASONING_TOKENS,
+    c.COST_USD,
+)
 # Labels beyond the common ones that are left out: whose model answered is compared by the number of its tokens
 _WITHOUT_LABELS = frozenset(m.name for m in _USAGE)
 # Metrics whose numbers the simulator knows, call by call. What is a time of ours is not among them.
@@ -132,7 +139,9 @@ def _near(one: float, other: float) -> bool:
     return abs(one - other) <= 1e-9 * max(abs(one), abs(other), 1e-6)
 
 
-def differences(call: str, seen: Outcome, truth: Outcome) -> tuple[dict[str, str], dict[str, bool], list[Difference]]:
+def differences(
+    call: str, seen: Outcome, truth: Outcome
+) -> tuple[dict[str, str], dict[str, bool], list[Difference]]:
     """Compare the two sides of one call.
 
     Returns:

@@ -32,7 +32,10 @@ class Check(NamedTuple):
 
 
 def compare(
-    store: Store, records: list[dict[str, Any]], given_up: Set[str] = frozenset(), stood_in: Set[str] = frozenset()
+    store: Store,
+    records: list[dict[str, Any]],
+    given_up: Set[str] = frozenset(),
+    stood_in: Set[str] = frozenset(),
 ) -> list[Check]:
     """All figures that both sides know.
 
@@ -50,10 +53,13 @@ def compare(
     lost = _figures(store, [r for r in records if r.get("call", "") in given_up], 0)
     checks = [
         Check("calls", store.value(c.INFERENCE_DURATION).count - cancelled, kept["calls"].truth),
-        *(Check(k.name, k.measured, _within(k.measured, k.truth, lost[k.name].truth)) for k in kept.values()
-          if k.name != "calls"),
+        *(
+            Check(k.name, k.measured, _within(k.measured, k.truth, lost[k.name].truth))
+            for k in kept.values()
+            if k.name != "calls"
+        ),
         Check("calls given up", cancelled, min(cancelled, len(given_up))),
-    ]  # fmt: skip
+    ]
     return [check for check in checks if check.measured or check.truth]
 
 
@@ -124,12 +130,19 @@ def _tokens(store: Store, records: list[dict[str, Any]]) -> list[Check]:
 
     return [
         Check("input tokens", store.value(c.INPUT_TOKENS), total("input_tokens", "full", "start")),
-        Check("read from prompt cache", store.value(c.CACHE_READ_TOKENS), total("cache_read_tokens", "full", "start")),
-        Check("written to prompt cache", store.value(c.CACHE_WRITE_TOKENS),
-              total("cache_write_tokens", "full", "start")),
+        Check(
+            "read from prompt cache",
+            store.value(c.CACHE_READ_TOKENS),
+            total("cache_read_tokens", "full", "start"),
+        ),
+        Check(
+            "written to prompt cache",
+            store.value(c.CACHE_WRITE_TOKENS),
+            total("cache_write_tokens", "full", "start"),
+        ),
         Check("output tokens", store.value(c.OUTPUT_TOKENS), total("output_tokens", "full")),
         Check("reasoning tokens", store.value(c.REASONING_TOKENS), total("reasoning_tokens", "full")),
-    ]  # fmt: skip
+    ]
 
 
 def _verdicts(store: Store, kept: list[list[dict[str, Any]]], given_up: int) -> list[Check]:

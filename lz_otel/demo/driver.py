@@ -48,7 +48,9 @@ class Driver:
         stopped: whether `stop` was called.
     """
 
-    def __init__(self, url: str, rate: float, in_flight: int = IN_FLIGHT, fast_limit: float = FAST_LIMIT) -> None:
+    def __init__(
+        self, url: str, rate: float, in_flight: int = IN_FLIGHT, fast_limit: float = FAST_LIMIT
+    ) -> None:
         try:
             import anthropic
             import openai
@@ -60,8 +62,12 @@ class Driver:
         # What breaks inside a stream is the transport's error, what breaks inside JSON a ValueError: no
         # SDK wraps those.
         self._errors: tuple[type[BaseException], ...] = (
-            anthropic.AnthropicError, openai.OpenAIError, *_transport_errors(), TimeoutError, ValueError,
-        )  # fmt: skip
+            anthropic.AnthropicError,
+            openai.OpenAIError,
+            *_transport_errors(),
+            TimeoutError,
+            ValueError,
+        )
         self.counts: Counter[str] = Counter()
         self.given_up: set[str] = set()
         self.stood_in: set[str] = set()
@@ -74,7 +80,12 @@ class Driver:
             self.anthropic = anthropic.AsyncAnthropic(api_key="demo", base_url=url)
             self.openai = openai.AsyncOpenAI(api_key="demo", base_url=f"{url}/v1")
         # Loaded now: the SDKs load these when first used, and calls in progress would wait for it
-        _ = (self.anthropic.messages, self.openai.chat.completions, self.openai.responses, self.openai.embeddings)
+        _ = (
+            self.anthropic.messages,
+            self.openai.chat.completions,
+            self.openai.responses,
+            self.openai.embeddings,
+        )
         for name in ("httpx", "httpx2", "anthropic", "openai"):
             logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -217,7 +228,9 @@ class Driver:
         if planned.api == "embeddings":
             await self.openai.embeddings.create(**planned.kwargs)
             return
-        create: Any = self.openai.chat.completions.create if planned.api == "chat" else self.openai.responses.create
+        create: Any = (
+            self.openai.chat.completions.create if planned.api == "chat" else self.openai.responses.create
+        )
         answer = await create(**planned.kwargs)
         if planned.stream:
             async with answer as events:

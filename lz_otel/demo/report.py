@@ -54,7 +54,10 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
         with console.status(f"{case.name} …"):
             result = run_case(case, calls, seed)
         results.append(result)
-        console.print(f"{case.name:26} {_verdict(result)}  {result.calls:,} calls in {result.seconds:.0f} s", highlight=False)
+        console.print(
+            f"{case.name:26} {_verdict(result)}  {result.calls:,} calls in {result.seconds:.0f} s",
+            highlight=False,
+        )
         _differences(console, result)
     console.print(table(results))
     bad = [result.case for result in results if not result.good]
@@ -111,7 +114,11 @@ def table(results: Sequence[Result]) -> Table:
             cells.append(_share(states.get("equal", 0), known) + (f" +{unknown}?" if unknown else ""))
         good = sum(check.equal for check in result.checks)
         out.add_row(
-            result.case, f"{result.calls:,}", *cells, _share(result.equal, result.figures),
-            _share(good, len(result.checks)), "[green]equal[/]" if result.good else "[red]DIFFERS[/]",
-        )  # fmt: skip
+            result.case,
+            f"{result.calls:,}",
+            *cells,
+            _share(result.equal, result.figures),
+            _share(good, len(result.checks)),
+            "[green]equal[/]" if result.good else "[red]DIFFERS[/]",
+        )
     return out

@@ -78,9 +78,7 @@ def run(
                 console.print(f"metrics: http://{host}:{status.prometheus_port}/metrics", highlight=False)
             with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
                 asyncio.run(_drive(console, runtime.store, driver, chosen, seed, seconds))
-            checks: list[Check] = compare(
-                runtime.store, simulator.truth(), driver.given_up, driver.stood_in
-            )
+            checks: list[Check] = compare(runtime.store, simulator.truth(), driver.given_up, driver.stood_in)
             console.print(dashboard(runtime.store))
             console.print(truth_table(checks))
         finally:
@@ -98,11 +96,15 @@ def rate_of(scenario: Scenario, wanted: float) -> float:
     return wanted or scenario.traffic.rate
 
 
-async def _drive(console: Any, store: Any, driver: Any, scenario: Any, seed: int, seconds: float | None) -> None:
+async def _drive(
+    console: Any, store: Any, driver: Any, scenario: Any, seed: int, seconds: float | None
+) -> None:
     from lz_otel.simulator.traffic import plan
 
     with contextlib.suppress(NotImplementedError, RuntimeError):  # elsewhere than on Unix, or in a thread
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupt, driver, asyncio.current_task())
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGINT, _interrupt, driver, asyncio.current_task()
+        )
     try:
         async with _shown(console, store, seconds):
             await driver.run(plan(scenario, seed), seconds)

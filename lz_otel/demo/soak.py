@@ -27,7 +27,14 @@ PARTS = 10
 ALLOWED = 1.02  # growth from the half of the run to its end that is no growth: dictionaries resize
 
 _URL = "https://api.anthropic.com/v1/messages"
-_CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType, types.FrameType)
+_CODE = (
+    type,
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.CodeType,
+    types.FrameType,
+)
 _FILLER = "The shop sells books, records and maps. " * 60
 
 
@@ -98,7 +105,9 @@ def _request(number: int) -> tuple[dict[str, str], bytes]:
         "x-anthropic-layer-hint": "zero-latency",
     }
     tag = '<layer-zero enabled="true" prune_ratio="0.3"/>\n'
-    system = [{"type": "text", "text": f"{tag}Version {number}. {_FILLER}", "cache_control": {"type": "ephemeral"}}]
+    system = [
+        {"type": "text", "text": f"{tag}Version {number}. {_FILLER}", "cache_control": {"type": "ephemeral"}}
+    ]
     body = {
         "model": "claude-sonnet-5-5",
         "max_tokens": 100,
@@ -157,6 +166,8 @@ def run(prompts: int) -> int:
     half, end = sizes[len(sizes) // 2 - 1], sizes[-1]
     out(f"verdicts: {', '.join(f'{m} {n:,.0f}' for m, n in verdicts.items() if n)}\n")
     grown = end > half * ALLOWED
-    out(f"from {half / 1e6:.2f} MB at the half to {end / 1e6:.2f} MB at the end, in {perf_counter() - started:.0f} s: "
-        f"{'it GROWS' if grown else 'bounded'}\n")  # fmt: skip
+    out(
+        f"from {half / 1e6:.2f} MB at the half to {end / 1e6:.2f} MB at the end, in {perf_counter() - started:.0f} s: "
+        f"{'it GROWS' if grown else 'bounded'}\n"
+    )
     return int(grown)

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Clock", "Result", "cases", "run_case"]
 
 IN_FLIGHT = 48
-WARM_UP = 30  # calls made one after the other, first and after a pause: both sides then agree on what came first
+WARM_UP = (
+    30  # calls made one after the other, first and after a pause: both sides then agree on what came first
+)
 LATENCY = 0.05  # of the scenario's
 LONG_PAUSE = 310.0  # seconds of the simulator's clock: longer than the short lifetime of a cache entry
 MAX_UNKNOWN = 0.01  # share of misses whose reason lz_otel may leave open
@@ -195,9 +197,14 @@ def _in_turn(planned: Iterator[Planned], plans: dict[str, Planned]) -> Iterator[
 
 
 def _compare(
-    case: Case, records: list[dict[str, Any]], plans: dict[str, Planned], scenario: Scenario, observed: Observed,
-    driver: Driver, store: Any,
-) -> Result:  # fmt: skip
+    case: Case,
+    records: list[dict[str, Any]],
+    plans: dict[str, Planned],
+    scenario: Scenario,
+    observed: Observed,
+    driver: Driver,
+    store: Any,
+) -> Result:
     result = Result(case.name)
     cut_short = {
         name: outcome.verdicts.get("symbolic", ("",))[0] == "hit"
@@ -228,15 +235,22 @@ def _compare(
     result.differences += [Difference(name, "calls of one name", 2, 1) for name in sorted(observed.twice)]
     result.checks = _checks(records, expected, observed, driver, store, set(cut_short), plans)
     result.differences += [
-        Difference("run", check.name, check.measured, check.truth) for check in result.checks if not check.equal
+        Difference("run", check.name, check.measured, check.truth)
+        for check in result.checks
+        if not check.equal
     ]
     return result
 
 
 def _checks(
-    records: list[dict[str, Any]], expected: Expected, observed: Observed, driver: Driver, store: Any,
-    cut_short: set[str], plans: dict[str, Planned],
-) -> list[Check]:  # fmt: skip
+    records: list[dict[str, Any]],
+    expected: Expected,
+    observed: Observed,
+    driver: Driver,
+    store: Any,
+    cut_short: set[str],
+    plans: dict[str, Planned],
+) -> list[Check]:
     """What only adds up over the run."""
     attempts = [k for k in compare(store, records, cut_short) if k.name.startswith(("attempts", "retries"))]
     schema_invalid = sum(
@@ -247,15 +261,23 @@ def _checks(
         *attempts,
         Check("operations", store.value(c.OP_CALLS).count, driver.counts["operations"]),
         Check("calls of operations", store.value(c.OP_CALLS).sum, len(observed.calls)),
-        Check("hedges answered the full way", store.value(c.FAST_PATH_CALLS, mechanism="symbolic",
-              verdict="fallback"), given_up),
-        Check("answers rejected", store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid"), schema_invalid),
+        Check(
+            "hedges answered the full way",
+            store.value(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="fallback"),
+            given_up,
+        ),
+        Check(
+            "answers rejected", store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid"), schema_invalid
+        ),
         Check("scores", store.value(c.QUALITY).count, driver.counts["scores"]),
-        Check("calls cut short", store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count, len(
-            [n for n in cut_short if n in observed.calls])),
+        Check(
+            "calls cut short",
+            store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count,
+            len([n for n in cut_short if n in observed.calls]),
+        ),
         Check("faults of lz_otel", store.value(c.INTERNAL_ERRORS), 0),
         Check("label sets over the limit", store.value(c.INTERNAL_OVERFLOW), 0),
-    ]  # fmt: skip
+    ]
     # The metrics hold what the calls were told to add, no more and no less
     sums = total(observed.calls)
     for metric in COMPARED:

@@ -70,7 +70,9 @@ def _mechanisms(store: Store) -> Table:
         if not any(counts.values()):
             continue
         eligible = counts["hit"] + counts["miss"] + counts["fallback"]
-        saved = store.value(c.SAVED_USD, mechanism=mechanism) - store.value(c.OVERSPENT_USD, mechanism=mechanism)
+        saved = store.value(c.SAVED_USD, mechanism=mechanism) - store.value(
+            c.OVERSPENT_USD, mechanism=mechanism
+        )
         table.add_row(
             mechanism,
             _share(counts["hit"], eligible),
@@ -168,7 +170,14 @@ def _totals(store: Store) -> Table:
 def dashboard(store: Store, bar: Progress | None = None) -> RenderableType:
     """Everything that the demo shows of the metrics."""
     store.snapshot()  # brings in what is still outstanding
-    parts: list[Any] = [bar, _totals(store), _latency(store), _mechanisms(store), _reasons(store), _signs(store)]
+    parts: list[Any] = [
+        bar,
+        _totals(store),
+        _latency(store),
+        _mechanisms(store),
+        _reasons(store),
+        _signs(store),
+    ]
     parts.append(_quality(store))
     return Group(*(part for part in parts if part is not None))
 

@@ -78,7 +78,13 @@ def break_openai(ctx: Context, answer: Answer, fault: str) -> None:
         if record.api == "chat":
             data = b"data: " + encode({"error": error}) + b"\n\n"
         else:
-            body = {"type": "error", "code": "server_error", "message": error["message"], "param": None, "sequence_number": 99}
+            body = {
+                "type": "error",
+                "code": "server_error",
+                "message": error["message"],
+                "param": None,
+                "sequence_number": 99,
+            }
             data = b"event: error\ndata: " + encode(body) + b"\n\n"
         answer.pieces = [*pieces[:middle], (0.0, data)]
     elif fault == "no_stop":

@@ -17,7 +17,84 @@ if TYPE_CHECKING:
 
 __all__ = ["Content", "Memory", "compose", "last_user_text"]
 
-_WORDS = ["the", "of", "and", "a", "to", "in", "is", "that", "it", "for", "on", "with", "as", "are", "this", "be", "at", "or", "from", "an", "by", "we", "can", "each", "when", "which", "will", "queue", "cache", "token", "route", "layer", "signal", "record", "window", "budget", "client", "server", "answer", "prompt", "model", "region", "shard", "quickly", "safely", "early", "often", "first", "next", "later", "again", "steady", "clear", "short", "plain", "exact", "quiet", "ready", "open", "closed", "reads", "writes", "waits", "sends", "keeps", "drops", "holds", "meets", "turns", "finds", "gives", "takes", "shows", "means", "needs", "helps"]
+_WORDS = [
+    "the",
+    "of",
+    "and",
+    "a",
+    "to",
+    "in",
+    "is",
+    "that",
+    "it",
+    "for",
+    "on",
+    "with",
+    "as",
+    "are",
+    "this",
+    "be",
+    "at",
+    "or",
+    "from",
+    "an",
+    "by",
+    "we",
+    "can",
+    "each",
+    "when",
+    "which",
+    "will",
+    "queue",
+    "cache",
+    "token",
+    "route",
+    "layer",
+    "signal",
+    "record",
+    "window",
+    "budget",
+    "client",
+    "server",
+    "answer",
+    "prompt",
+    "model",
+    "region",
+    "shard",
+    "quickly",
+    "safely",
+    "early",
+    "often",
+    "first",
+    "next",
+    "later",
+    "again",
+    "steady",
+    "clear",
+    "short",
+    "plain",
+    "exact",
+    "quiet",
+    "ready",
+    "open",
+    "closed",
+    "reads",
+    "writes",
+    "waits",
+    "sends",
+    "keeps",
+    "drops",
+    "holds",
+    "meets",
+    "turns",
+    "finds",
+    "gives",
+    "takes",
+    "shows",
+    "means",
+    "needs",
+    "helps",
+]
 _BASE = " ".join(Random(7).choices(_WORDS, k=12_000))
 _SPAN = len(_BASE) - 40_000
 _CATEGORIES = ("network", "hardware", "billing", "account", "delivery", "returns")
@@ -162,7 +239,9 @@ def _tool_of(ctx: Context) -> tuple[str, dict[str, Any]] | None:
         content = last.get("content")
         answered = last.get("role") == "tool" or last.get("type") == "function_call_output"
         if isinstance(content, list):
-            answered = answered or any(isinstance(p, dict) and p.get("type") == "tool_result" for p in content)
+            answered = answered or any(
+                isinstance(p, dict) and p.get("type") == "tool_result" for p in content
+            )
         if answered:
             return None
     forced = kind in ("any", "tool", "required", "function") or ctx.force.get("tool") == "1"
@@ -190,7 +269,13 @@ def _structured(unit: float, valid: bool) -> str:
 
 
 def compose(
-    ctx: Context, memory: Memory, fingerprint: bytes, prompt: str, intent: str, symbolic: bool, max_tokens: int | None
+    ctx: Context,
+    memory: Memory,
+    fingerprint: bytes,
+    prompt: str,
+    intent: str,
+    symbolic: bool,
+    max_tokens: int | None,
 ) -> Content:
     """Answer a request.
 
@@ -208,7 +293,9 @@ def compose(
     tool = _tool_of(ctx)
     if "output_schema" in prompt:
         unit = int.from_bytes(fingerprint[:4], "big") / 2**32
-        valid = not (symbolic and ctx.draw.chance("symbolic.invalid", ctx.behaviour.symbolic.invalid_output_rate))
+        valid = not (
+            symbolic and ctx.draw.chance("symbolic.invalid", ctx.behaviour.symbolic.invalid_output_rate)
+        )
         if not valid:
             ctx.record.mechanisms["symbolic"].facts["schema_invalid"] = True
         text, tool = _structured(unit, valid), None

@@ -57,7 +57,12 @@ class Context:
     )
 
     def __init__(
-        self, headers: dict[bytes, bytes], body: dict[str, Any], behaviour: Behaviour, record: Record, seed: int
+        self,
+        headers: dict[bytes, bytes],
+        body: dict[str, Any],
+        behaviour: Behaviour,
+        record: Record,
+        seed: int,
     ) -> None:
         self.headers = headers
         self.body = body
@@ -118,7 +123,9 @@ class Answer:
         "wait",
     )
 
-    def __init__(self, status: int, headers: Headers, pieces: list[tuple[float, bytes]], *, chunked: bool = False) -> None:
+    def __init__(
+        self, status: int, headers: Headers, pieces: list[tuple[float, bytes]], *, chunked: bool = False
+    ) -> None:
         self.status = status
         self.headers = headers
         self.pieces = pieces

@@ -18,11 +18,26 @@ from lz_otel.simulator._truth import Mechanism
 if TYPE_CHECKING:
     from lz_otel.simulator._context import Context
 
-__all__ = ["RefusedError", "ask_intent", "ask_pruning", "ask_scheduling", "ask_zeroing", "masks", "prune_request"]
+__all__ = [
+    "RefusedError",
+    "ask_intent",
+    "ask_pruning",
+    "ask_scheduling",
+    "ask_zeroing",
+    "masks",
+    "prune_request",
+]
 
 _TAG = re.compile(r"""<layer-zero\b([^>]*?)/?>[ \t]*(?:\r?\n|$)""")
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_OLD_MODELS = ("claude-1", "claude-2", "claude-instant", "claude-3-opus-", "claude-3-sonnet-", "claude-3-haiku-")
+_OLD_MODELS = (
+    "claude-1",
+    "claude-2",
+    "claude-instant",
+    "claude-3-opus-",
+    "claude-3-sonnet-",
+    "claude-3-haiku-",
+)
 _BETA = "tools-2024-08-06"
 
 
@@ -188,8 +203,12 @@ _ZEROING_FIELDS = ("zeroing_threshold", "stability_window", "impact_tolerance")
 _BAD_REPORTS = (
     b"%%%not-base64%%%",
     base64.b64encode(b'{"total_layers": 32, "zeroed'),
-    base64.b64encode(b'{"total_layers":"many","zeroed_layers":[],"zeroed_params_ratio":"0.4","fallback_triggered":"no"}'),
-    base64.b64encode(b'{"total_layers":32,"zeroed_layers":14,"zeroed_params_ratio":NaN,"fallback_triggered":false}'),
+    base64.b64encode(
+        b'{"total_layers":"many","zeroed_layers":[],"zeroed_params_ratio":"0.4","fallback_triggered":"no"}'
+    ),
+    base64.b64encode(
+        b'{"total_layers":32,"zeroed_layers":14,"zeroed_params_ratio":NaN,"fallback_triggered":false}'
+    ),
     base64.b64encode(b"[1, 2, 3]"),
 )
 
@@ -206,7 +225,9 @@ def ask_zeroing(ctx: Context) -> bool:
         ctx.verdict("zeroing", Mechanism("bypass"))
     if asked != "enabled":
         if not asked and any(name in ctx.body for name in _ZEROING_FIELDS):
-            ctx.verdict("zeroing", Mechanism("fallback", "no_report"))  # without the header nothing happens (A)
+            ctx.verdict(
+                "zeroing", Mechanism("fallback", "no_report")
+            )  # without the header nothing happens (A)
         return False
     forced = ctx.force.get("zeroing", "")
     max_tokens = ctx.body.get("max_tokens")
@@ -221,7 +242,9 @@ def ask_zeroing(ctx: Context) -> bool:
         ctx.record.malformed.append("report")
         ctx.verdict("zeroing", Mechanism("", facts={"malformed_report": True}))
         return True
-    fallback = forced == "fallback" or (forced != "hit" and ctx.chance("zeroing.fallback", part.fallback_rate))
+    fallback = forced == "fallback" or (
+        forced != "hit" and ctx.chance("zeroing.fallback", part.fallback_rate)
+    )
     ratio = round(ctx.draw.band("zeroing.ratio", part.ratio), 4)
     report = {
         "total_layers": part.total_layers,
@@ -231,7 +254,10 @@ def ask_zeroing(ctx: Context) -> bool:
         "routing_confidence": round(ctx.draw.band("zeroing.confidence", part.confidence), 3),
     }
     ctx.extra.append((b"x-anthropic-layer-zero-report", base64.b64encode(msgspec.json.encode(report))))
-    ctx.verdict("zeroing", Mechanism("fallback" if fallback else "hit", "triggered" if fallback else None, facts=report))
+    ctx.verdict(
+        "zeroing",
+        Mechanism("fallback" if fallback else "hit", "triggered" if fallback else None, facts=report),
+    )
     if not fallback:
         ctx.faster("zeroing.total", part.total_ms)
     return True
@@ -261,7 +287,12 @@ def masks(ctx: Context, count: int) -> list[Any]:
         out.append(_spell(mask, spelling) if spelt else mask)
     mechanism = ctx.record.mechanisms.get("zeroing")
     if mechanism is not None:
-        mechanism.facts = {**mechanism.facts, "mask_events": count - bad, "mask_switches": switches, "bad_masks": bad}
+        mechanism.facts = {
+            **mechanism.facts,
+            "mask_events": count - bad,
+            "mask_switches": switches,
+            "bad_masks": bad,
+        }
     ctx.record.malformed.extend(["mask"] * bad)
     return out
 

@@ -12,7 +12,15 @@ from lz_otel.simulator.scenario import Faults
 if TYPE_CHECKING:
     from lz_otel.simulator._context import Context
 
-__all__ = ["BODY_FAULTS", "HTTP_FAULTS", "STREAM_FAULTS", "HttpFault", "anthropic_error", "draw_fault", "openai_error"]
+__all__ = [
+    "BODY_FAULTS",
+    "HTTP_FAULTS",
+    "STREAM_FAULTS",
+    "HttpFault",
+    "anthropic_error",
+    "draw_fault",
+    "openai_error",
+]
 
 
 class HttpFault(NamedTuple):
@@ -28,16 +36,24 @@ class HttpFault(NamedTuple):
 
 
 HTTP_FAULTS = {
-    "rate_limited": HttpFault(429, "rate_limit_error", "rate_limit_exceeded", "Number of requests has exceeded your rate limit", True),
+    "rate_limited": HttpFault(
+        429,
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "Number of requests has exceeded your rate limit",
+        True,
+    ),
     "overloaded": HttpFault(529, "overloaded_error", "server_error", "Overloaded", True),
     "server_error": HttpFault(500, "api_error", "server_error", "Internal server error", True),
     "unavailable": HttpFault(503, "api_error", "server_error", "The service is unavailable", True),
     "bad_gateway": HttpFault(502, "", "", "", True, html=True),
     "gateway_timeout": HttpFault(504, "timeout_error", "server_error", "The request took too long", True),
     "spend_limit": HttpFault(429, "rate_limit_error", "insufficient_quota", "A spend limit has been reached"),
-    "bad_request": HttpFault(400, "invalid_request_error", "invalid_request_error", "The request is not valid"),
+    "bad_request": HttpFault(
+        400, "invalid_request_error", "invalid_request_error", "The request is not valid"
+    ),
     "too_large": HttpFault(413, "", "", "", html=True),
-}  # fmt: skip
+}
 STREAM_FAULTS = ("stream_error", "no_stop", "stall")
 BODY_FAULTS = ("drop", "disconnect", "slow_headers", "malformed_json")
 _ALIASES = {
@@ -50,7 +66,9 @@ _ALIASES = {
     "400": "bad_request",
     "413": "too_large",
 }
-_KINDS = tuple(f.name for f in dataclasses.fields(Faults) if f.name in (*HTTP_FAULTS, *STREAM_FAULTS, *BODY_FAULTS))
+_KINDS = tuple(
+    f.name for f in dataclasses.fields(Faults) if f.name in (*HTTP_FAULTS, *STREAM_FAULTS, *BODY_FAULTS)
+)
 _HTML = b"<html><head><title>%d</title></head><body><center><h1>%d</h1></center><hr>cloudflare</body></html>"
 
 

@@ -74,12 +74,15 @@ class ResponseCache:
     ) -> Answer:
         """Answer from the store, or ask the provider and keep what it says."""
         part = behaviour.gateway
-        draw = Draw(self._seed, f"gw{record.call}#{record.attempt}" if record.call else f"gw@{record.ordinal}")
+        draw = Draw(
+            self._seed, f"gw{record.call}#{record.attempt}" if record.call else f"gw@{record.ordinal}"
+        )
         asked = _asked(part.name, headers)
         credentials = headers.get(b"authorization") or headers.get(b"x-api-key") or b""
         key = blake2b(record.api.encode() + b"\x00" + credentials + b"\x00" + raw, digest_size=16).digest()
         refresh = asked and (
-            headers.get(b"x-portkey-cache-force-refresh") == b"true" or draw.chance("refresh", part.refresh_rate)
+            headers.get(b"x-portkey-cache-force-refresh") == b"true"
+            or draw.chance("refresh", part.refresh_rate)
         )
         bypass = not asked or draw.chance("bypass", part.bypass_rate)
         stored = None if bypass or refresh else self._stored.get(key)
@@ -155,18 +158,32 @@ def _asked(name: str, headers: dict[bytes, bytes]) -> bool:
     return True
 
 
-def _hit_headers(part: Gateway, draw: Draw, stored: _Stored, record: Record, age: int, semantic: bool) -> Headers:
+def _hit_headers(
+    part: Gateway, draw: Draw, stored: _Stored, record: Record, age: int, semantic: bool
+) -> Headers:
     left = max(0, int(part.ttl) - age)
     name = part.name
     if name == "cloudflare":
-        return [(b"cf-aig-cache-status", b"HIT"), (b"cf-aig-log-id", _id(record)), (b"cf-cache-status", b"DYNAMIC")]
+        return [
+            (b"cf-aig-cache-status", b"HIT"),
+            (b"cf-aig-log-id", _id(record)),
+            (b"cf-cache-status", b"DYNAMIC"),
+        ]
     if name == "helicone":
-        return [(b"helicone-cache", b"HIT"), (b"helicone-cache-bucket-idx", b"0"), (b"helicone-id", _id(record))]
+        return [
+            (b"helicone-cache", b"HIT"),
+            (b"helicone-cache-bucket-idx", b"0"),
+            (b"helicone-id", _id(record)),
+        ]
     if name == "portkey":
         value = b"SEMANTIC HIT" if semantic else b"HIT"
         return [(b"x-portkey-cache-status", value), (b"x-portkey-trace-id", _id(record))]
     if name == "litellm":
-        return [*_litellm(record), (b"x-litellm-cache-key", _id(record)), (b"x-litellm-response-cost", b"0.00042")]
+        return [
+            *_litellm(record),
+            (b"x-litellm-cache-key", _id(record)),
+            (b"x-litellm-response-cost", b"0.00042"),
+        ]
     if name == "kong":
         return [(b"x-cache-status", b"Hit"), (b"x-cache-key", _id(record)), (b"age", b"%d" % age)]
     if name == "openrouter":
@@ -195,7 +212,9 @@ def _miss_headers(
     out: Headers = []
     verdict: Mechanism | None = Mechanism("miss") if state == "miss" else Mechanism("bypass")
     if name in ("cloudflare", "helicone", "openrouter"):
-        header = {"cloudflare": b"cf-aig-cache-status", "helicone": b"helicone-cache"}.get(name, b"x-openrouter-cache-status")
+        header = {"cloudflare": b"cf-aig-cache-status", "helicone": b"helicone-cache"}.get(
+            name, b"x-openrouter-cache-status"
+        )
         if state == "miss":
             out.append((header, b"MISS"))
         else:
@@ -206,7 +225,10 @@ def _miss_headers(
             out.append((b"helicone-id" if name == "helicone" else b"x-generation-id", _id(record)))
     elif name == "portkey":
         words = {"miss": b"MISS", "refresh": b"REFRESH"}
-        out = [(b"x-portkey-cache-status", words.get(state, b"DISABLED")), (b"x-portkey-trace-id", _id(record))]
+        out = [
+            (b"x-portkey-cache-status", words.get(state, b"DISABLED")),
+            (b"x-portkey-trace-id", _id(record)),
+        ]
         out.append((b"x-portkey-retry-attempt-count", b"2" if retried else b"0"))
         if state == "bypass":
             verdict = None

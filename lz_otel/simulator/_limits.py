@@ -98,7 +98,11 @@ class RateLimits:
                 tightest = bucket.left / limit, size, left, reset
         if tightest is not None:
             prefix = b"anthropic-ratelimit-tokens-"
-            out += [(prefix + b"limit", tightest[1]), (prefix + b"remaining", tightest[2]), (prefix + b"reset", tightest[3])]
+            out += [
+                (prefix + b"limit", tightest[1]),
+                (prefix + b"remaining", tightest[2]),
+                (prefix + b"reset", tightest[3]),
+            ]
         return out
 
     def openai(self, limits: Limits, workspace: str, tokens: int) -> Headers:

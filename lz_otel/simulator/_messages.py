@@ -66,7 +66,14 @@ def plain(ctx: Context, content: Content, message_id: str, extra: dict[str, Any]
     if content.text:
         blocks.append({"type": "text", "text": content.text})
     if content.tool:
-        blocks.append({"type": "tool_use", "id": f"toolu_{message_id[4:]}", "name": content.tool[0], "input": content.tool[1]})
+        blocks.append(
+            {
+                "type": "tool_use",
+                "id": f"toolu_{message_id[4:]}",
+                "name": content.tool[0],
+                "input": content.tool[1],
+            }
+        )
     body = encode(
         {
             "id": message_id,
@@ -88,7 +95,12 @@ def plain(ctx: Context, content: Content, message_id: str, extra: dict[str, Any]
 
 
 def streamed(
-    ctx: Context, content: Content, message_id: str, extra: dict[str, Any], masks: list[Any] | None, pieces: int
+    ctx: Context,
+    content: Content,
+    message_id: str,
+    extra: dict[str, Any],
+    masks: list[Any] | None,
+    pieces: int,
 ) -> Answer:
     """The same message as server-sent events, spread over the time it takes."""
     record = ctx.record
@@ -108,22 +120,35 @@ def streamed(
     index = 0
     if content.thinking:
         block = {"type": "thinking", "thinking": "", "signature": ""}
-        deltas += _block(index, block, [{"type": "thinking_delta", "thinking": t} for t in cut_up(content.thinking, 3)])
+        deltas += _block(
+            index, block, [{"type": "thinking_delta", "thinking": t} for t in cut_up(content.thinking, 3)]
+        )
         signature = {"type": "signature_delta", "signature": "c2ltdWxhdGVk"}
-        deltas[-1] += event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": signature})
+        deltas[-1] += event(
+            "content_block_delta", {"type": "content_block_delta", "index": index, "delta": signature}
+        )
         deltas[-1] += _block_stop(index)
         index += 1
     if content.text:
-        parts: list[dict[str, Any]] = [{"type": "text_delta", "text": t} for t in cut_up(content.text, pieces)]
+        parts: list[dict[str, Any]] = [
+            {"type": "text_delta", "text": t} for t in cut_up(content.text, pieces)
+        ]
         for part, mask in zip(parts, masks or (), strict=False):
             part["zeroing_mask"] = mask
         deltas += _block(index, {"type": "text", "text": ""}, parts)
         deltas[-1] += _block_stop(index)
         index += 1
     if content.tool:
-        called: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{message_id[4:]}", "name": content.tool[0], "input": {}}
+        called: dict[str, Any] = {
+            "type": "tool_use",
+            "id": f"toolu_{message_id[4:]}",
+            "name": content.tool[0],
+            "input": {},
+        }
         json_text = encode(content.tool[1]).decode()
-        deltas += _block(index, called, [{"type": "input_json_delta", "partial_json": t} for t in cut_up(json_text, 3)])
+        deltas += _block(
+            index, called, [{"type": "input_json_delta", "partial_json": t} for t in cut_up(json_text, 3)]
+        )
         deltas[-1] += _block_stop(index)
     end = event(
         "message_delta",
@@ -145,8 +170,13 @@ def streamed(
 
 
 def _block(index: int, block: dict[str, Any], parts: list[dict[str, Any]]) -> list[bytes]:
-    opened = event("content_block_start", {"type": "content_block_start", "index": index, "content_block": block})
-    events = [event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": p}) for p in parts]
+    opened = event(
+        "content_block_start", {"type": "content_block_start", "index": index, "content_block": block}
+    )
+    events = [
+        event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": p})
+        for p in parts
+    ]
     if not events:
         return [opened]
     events[0] = opened + events[0]

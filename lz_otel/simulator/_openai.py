@@ -111,10 +111,18 @@ class OpenAI:
         if cached.asked:
             hit = Mechanism("hit") if cached.read else Mechanism("miss", cached.reason)
             ctx.verdict("prompt_cache", hit)
-        fingerprint = blake2b(b"\x00".join([record.model.encode(), *(b.data for b in blocks)]), digest_size=16).digest()
+        fingerprint = blake2b(
+            b"\x00".join([record.model.encode(), *(b.data for b in blocks)]), digest_size=16
+        ).digest()
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or body.get("max_output_tokens")
         content = compose(
-            ctx, provider.memory, fingerprint, last_user_text(body), "", False, limit if isinstance(limit, int) else None
+            ctx,
+            provider.memory,
+            fingerprint,
+            last_user_text(body),
+            "",
+            False,
+            limit if isinstance(limit, int) else None,
         )
         effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
         if effort and effort != "none":
@@ -122,7 +130,11 @@ class OpenAI:
         record.output_tokens = record.would_output_tokens = content.tokens + record.reasoning_tokens
         record.stop_reason = content.stop
         latency = behaviour.latency
-        ms = float(ctx.force["latency"]) if "latency" in ctx.force else ctx.draw.band("latency", latency.full_ms)
+        ms = (
+            float(ctx.force["latency"])
+            if "latency" in ctx.force
+            else ctx.draw.band("latency", latency.full_ms)
+        )
         if cached.read:
             ms *= behaviour.prompt_cache.latency_share
         ctx.total_ms = ms * latency.scale
@@ -131,7 +143,9 @@ class OpenAI:
         chat = record.api == "chat"
         answer_id = ("chatcmpl-" if chat else "resp_") + f"sim{record.ordinal:020x}"
         if ctx.stream:
-            answer = (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, pieces)
+            answer = (wire.chat_streamed if chat else wire.responses_streamed)(
+                ctx, content, answer_id, pieces
+            )
         else:
             answer = (wire.chat_plain if chat else wire.responses_plain)(ctx, content, answer_id)
         answer.on_begin, answer.on_lost = cached.begin, cached.lose

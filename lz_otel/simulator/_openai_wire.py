@@ -41,7 +41,9 @@ def _tool_calls(content: Content, call_id: str) -> list[dict[str, Any]]:
     if content.tool is None:
         return []
     name, given = content.tool
-    return [{"id": call_id, "type": "function", "function": {"name": name, "arguments": encode(given).decode()}}]
+    return [
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": encode(given).decode()}}
+    ]
 
 
 def chat_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
@@ -55,7 +57,9 @@ def chat_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
         "object": "chat.completion",
         "created": _CREATED,
         "model": ctx.record.model,
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[content.stop]}],
+        "choices": [
+            {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[content.stop]}
+        ],
         "usage": chat_usage(ctx),
         "service_tier": "default",
         "system_fingerprint": "fp_sim",
@@ -93,7 +97,9 @@ def chat_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -
     deltas = [chunk({"content": t}) for t in cut_up(content.text, pieces)]
     if content.tool is not None:
         call = {"index": 0, "id": f"call_{answer_id[9:]}", "type": "function"}
-        deltas.append(chunk({"tool_calls": [{**call, "function": {"name": content.tool[0], "arguments": ""}}]}))
+        deltas.append(
+            chunk({"tool_calls": [{**call, "function": {"name": content.tool[0], "arguments": ""}}]})
+        )
         parts = cut_up(encode(content.tool[1]).decode(), 3)
         deltas += [chunk({"tool_calls": [{"index": 0, "function": {"arguments": p}}]}) for p in parts]
     end = [chunk({}, _FINISH[content.stop])]
@@ -119,7 +125,9 @@ def responses_usage(ctx: Context) -> dict[str, Any]:
     }
 
 
-def _response(ctx: Context, answer_id: str, status: str, output: list[Any], usage: Any, stop: str) -> dict[str, Any]:
+def _response(
+    ctx: Context, answer_id: str, status: str, output: list[Any], usage: Any, stop: str
+) -> dict[str, Any]:
     return {
         "id": answer_id,
         "object": "response",
@@ -152,7 +160,13 @@ def _items(content: Content, answer_id: str) -> list[dict[str, Any]]:
     if content.text:
         part = {"type": "output_text", "text": content.text, "annotations": [], "logprobs": []}
         items.append(
-            {"id": f"msg_{answer_id[5:]}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
+            {
+                "id": f"msg_{answer_id[5:]}",
+                "type": "message",
+                "status": "completed",
+                "role": "assistant",
+                "content": [part],
+            }
         )
     if content.tool is not None:
         items.append(
@@ -201,20 +215,42 @@ def responses_streamed(ctx: Context, content: Content, answer_id: str, pieces: i
         place = {"item_id": item["id"], "output_index": index}
         if item["type"] == "message":
             part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-            head = event("response.output_item.added", output_index=index, item={**item, "status": "in_progress", "content": []})
+            head = event(
+                "response.output_item.added",
+                output_index=index,
+                item={**item, "status": "in_progress", "content": []},
+            )
             head += event("response.content_part.added", **place, content_index=0, part=part)
             for text in cut_up(content.text, pieces):
-                data = event("response.output_text.delta", **place, content_index=0, delta=text, logprobs=[], obfuscation="xx")
+                data = event(
+                    "response.output_text.delta",
+                    **place,
+                    content_index=0,
+                    delta=text,
+                    logprobs=[],
+                    obfuscation="xx",
+                )
                 deltas.append(head + data)
                 head = b""
-            done = event("response.output_text.done", **place, content_index=0, text=content.text, logprobs=[])
+            done = event(
+                "response.output_text.done", **place, content_index=0, text=content.text, logprobs=[]
+            )
             done += event("response.content_part.done", **place, content_index=0, part=item["content"][0])
         else:
-            head = event("response.output_item.added", output_index=index, item={**item, "status": "in_progress", "arguments": ""})
+            head = event(
+                "response.output_item.added",
+                output_index=index,
+                item={**item, "status": "in_progress", "arguments": ""},
+            )
             for text in cut_up(item["arguments"], 3):
                 deltas.append(head + event("response.function_call_arguments.delta", **place, delta=text))
                 head = b""
-            done = event("response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"])
+            done = event(
+                "response.function_call_arguments.done",
+                **place,
+                name=item["name"],
+                arguments=item["arguments"],
+            )
         deltas[-1] += done + event("response.output_item.done", output_index=index, item=item)
     kind = "incomplete" if content.stop == "max_tokens" else "completed"
     closed = _response(ctx, answer_id, kind, items, responses_usage(ctx), content.stop)

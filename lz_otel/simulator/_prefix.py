@@ -65,12 +65,16 @@ def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
         for block in reversed(blocks):
             if block.cacheable:
                 if block.ttl and block.ttl != ttl:
-                    raise BreakpointError("cache_control: the automatic and the explicit ttl of one block differ")
+                    raise BreakpointError(
+                        "cache_control: the automatic and the explicit ttl of one block differ"
+                    )
                 block.ttl = ttl
                 break
     found = [i for i, block in enumerate(blocks) if block.ttl and block.cacheable]
     if len(found) > 4:
-        raise BreakpointError(f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}.")
+        raise BreakpointError(
+            f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}."
+        )
     seen_short = False
     for i in found:
         if blocks[i].ttl == "1h" and seen_short:
@@ -182,7 +186,13 @@ class PrefixCache:
         return entry
 
     def anthropic(
-        self, request: dict[str, Any], blocks: list[Block], marks: list[int], workspace: str, route: str, now: float
+        self,
+        request: dict[str, Any],
+        blocks: list[Block],
+        marks: list[int],
+        workspace: str,
+        route: str,
+        now: float,
     ) -> CacheResult:
         """Look up and write, by the rules of the Messages API.
 
@@ -232,7 +242,9 @@ class PrefixCache:
                 if entry is not None and entry.expires > now:
                     entry.expires = now + entry.ttl
         else:
-            result.reason = state or self._why(workspace, model, digests, totals, usable, result.seen, lineage, now)
+            result.reason = state or self._why(
+                workspace, model, digests, totals, usable, result.seen, lineage, now
+            )
         self._write(result, prefix, blocks, digests, totals, usable, found, now)
         return result
 
@@ -392,7 +404,11 @@ def _chain(request: dict[str, Any], blocks: list[Block]) -> tuple[list[bytes], t
 
 
 def _sections(blocks: list[Block]) -> tuple[bytes, bytes, bytes]:
-    sums = {"tools": blake2b(digest_size=12), "system": blake2b(digest_size=12), "messages": blake2b(digest_size=12)}
+    sums = {
+        "tools": blake2b(digest_size=12),
+        "system": blake2b(digest_size=12),
+        "messages": blake2b(digest_size=12),
+    }
     for block in blocks:
         part = sums[block.section]
         part.update(len(block.data).to_bytes(4, "big"))

@@ -127,7 +127,9 @@ class Provider:
         if ctx is not None:
             billed = record.uncached_tokens + record.cache_write_tokens
             answer.headers += ctx.extra
-            answer.headers += self.limits.anthropic(behaviour.limits, ctx.workspace, billed, record.output_tokens)
+            answer.headers += self.limits.anthropic(
+                behaviour.limits, ctx.workspace, billed, record.output_tokens
+            )
         return answer
 
     def _messages_answer(
@@ -135,7 +137,9 @@ class Provider:
     ) -> tuple[Answer, Context | None]:
         body = self._body(raw)
         if not (headers.get(b"x-api-key") or headers.get(b"authorization")):
-            return self._invalid(record, request_id, 401, "authentication_error", "x-api-key header is required"), None
+            return self._invalid(
+                record, request_id, 401, "authentication_error", "x-api-key header is required"
+            ), None
         problem = _problem(body, headers)
         if body is None or problem:
             return self._invalid(record, request_id, 400, "invalid_request_error", problem), None
@@ -204,7 +208,10 @@ class Provider:
                 content = self._sharing(ctx, content, prompt, shared)
         wish = record.mechanisms.get("intent")
         if wish is not None and content.text and fault in ("", "slow_headers"):
-            wish.facts = {**wish.facts, "repeat": self.memory.repeat(same, wish.facts["intent"], content.text)}
+            wish.facts = {
+                **wish.facts,
+                "repeat": self.memory.repeat(same, wish.facts["intent"], content.text),
+            }
         for name in ("symbolic", "intent", "zeroing", "scheduling"):  # the order of the contract
             mechanism = record.mechanisms.get(name)
             if mechanism is not None and mechanism.verdict == "hit":
@@ -236,7 +243,9 @@ class Provider:
     def _prompt_cache(self, ctx: Context, blocks: list[Any], marks: list[int]) -> CacheResult:
         if not ctx.behaviour.prompt_cache.enabled:
             return CacheResult(asked=bool(marks), reason="first_use")
-        result = self.cache.anthropic(ctx.body, blocks, marks, ctx.workspace, ctx.record.route, self.clock.now())
+        result = self.cache.anthropic(
+            ctx.body, blocks, marks, ctx.workspace, ctx.record.route, self.clock.now()
+        )
         if result.read:
             ctx.verdict("prompt_cache", Mechanism("hit"))
         elif result.asked:
@@ -305,8 +314,14 @@ class Provider:
         """Answer ``POST /v1/messages/count_tokens``: the whole prompt, before any pruning."""
         request_id = f"req_sim{record.ordinal:020x}"
         body = self._body(raw)
-        if body is None or not isinstance(body.get("model"), str) or not isinstance(body.get("messages"), list):
-            return self._invalid(record, request_id, 400, "invalid_request_error", "model and messages are required")
+        if (
+            body is None
+            or not isinstance(body.get("model"), str)
+            or not isinstance(body.get("messages"), list)
+        ):
+            return self._invalid(
+                record, request_id, 400, "invalid_request_error", "model and messages are required"
+            )
         record.model = body["model"]
         blocks = anthropic_blocks(body)
         record.counted_tokens = sum(b.tokens for b in blocks)
@@ -353,7 +368,9 @@ def _problem(body: dict[str, Any] | None, headers: dict[bytes, bytes]) -> str:
         return "messages: at least one message is required"
     if body["max_tokens"] == 0 and body.get("stream") is True:
         return "max_tokens: 0 cannot be used with stream"
-    if headers.get(b"anthropic-version") == _NO_SAMPLING.encode() and not headers.get(b"anthropic-sampling-intent"):
+    if headers.get(b"anthropic-version") == _NO_SAMPLING.encode() and not headers.get(
+        b"anthropic-sampling-intent"
+    ):
         for name in ("temperature", "top_p", "top_k"):
             if body.get(name) is not None:
                 return f"{name}: is not supported in this API version"

@@ -155,7 +155,9 @@ def build(cls: type[_T], table: Any, where: str, base: _T | None = None, skip: t
         if key in skip:
             continue
         if key not in fields:
-            raise ConfigurationError(f"{where}.{key}", value, "one of the keys " + ", ".join([*fields, *skip]))
+            raise ConfigurationError(
+                f"{where}.{key}", value, "one of the keys " + ", ".join([*fields, *skip])
+            )
         try:
             values[key] = fields[key].metadata["check"](value)
         except _NotAllowedError:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Simulator", "listen", "running", "simulate", "url_of"]
 
 
-
 def _need(package: str) -> Any:
     try:
         return importlib.import_module(package)
@@ -53,7 +52,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise ConfigurationError("port", port, f"a port that can be bound on {host} ({error.strerror})") from None
+        raise ConfigurationError(
+            "port", port, f"a port that can be bound on {host} ({error.strerror})"
+        ) from None
     listener.listen(1024)
     listener.setblocking(False)
     return listener
@@ -142,7 +143,9 @@ class Simulator:
         listener = listen(host, port)
         self.url = url_of(host, listener)
         server = self._server = self.make_server()
-        self._thread = threading.Thread(target=self._run, args=(server, listener), name="lz-simulator", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(server, listener), name="lz-simulator", daemon=True
+        )
         self._thread.start()
         _wait_for(lambda: server.started or not _alive(self._thread), 10.0)
         if not server.started:
@@ -195,7 +198,9 @@ class _Remote:
         self.url = url
 
     def _ask(self, path: str, body: bytes | None = None) -> bytes:
-        request = urllib.request.Request(self.url + path, data=body, method="POST" if body is not None else "GET")
+        request = urllib.request.Request(
+            self.url + path, data=body, method="POST" if body is not None else "GET"
+        )
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(request, timeout=10.0) as response:
             content: bytes = response.read()
@@ -244,7 +249,9 @@ def url_of(host: str, listener: socket.socket) -> str:
     return f"http://{shown}:{listener.getsockname()[1]}"
 
 
-def _spawn(host: str, port: int, scenario: Any, options: dict[str, Any]) -> tuple[subprocess.Popen[bytes], str]:
+def _spawn(
+    host: str, port: int, scenario: Any, options: dict[str, Any]
+) -> tuple[subprocess.Popen[bytes], str]:
     """Start a simulator in a process of its own; its address once it listens."""
     import_path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     child = subprocess.Popen(

@@ -59,7 +59,9 @@ class Symbolic:
         engine = round(ctx.draw.band("symbolic.engine", part.engine_ms) + (part.cold_ms if cold else 0.0), 1)
         ctx.extra.append((b"x-anthropic-layer", b"zero"))
         ctx.extra.append((b"x-anthropic-zero-latency", str(engine).encode()))
-        contradiction = forced == "contradiction" or ctx.chance("symbolic.contradiction", part.contradiction_rate)
+        contradiction = forced == "contradiction" or ctx.chance(
+            "symbolic.contradiction", part.contradiction_rate
+        )
         ctx.record.engine_ms = engine
         ctx.record.cold = cold
         band = ctx.behaviour.latency.fast_ms

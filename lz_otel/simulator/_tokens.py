@@ -63,7 +63,9 @@ def _block(section: str, block: Any, role: bytes = b"", message: int = -1) -> Bl
         data = encode({k: v for k, v in block.items() if k != "cache_control"})
         return Block(section, role + data, 1500, ttl, True, message)
     data = encode({k: v for k, v in block.items() if k != "cache_control"})
-    return Block(section, role + data, tokens_of(data), ttl, kind not in ("thinking", "redacted_thinking"), message)
+    return Block(
+        section, role + data, tokens_of(data), ttl, kind not in ("thinking", "redacted_thinking"), message
+    )
 
 
 def anthropic_blocks(request: dict[str, Any]) -> list[Block]:

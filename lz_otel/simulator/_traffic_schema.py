@@ -104,7 +104,9 @@ def read_traffic(table: Any, where: str) -> Traffic:
     for index, row in enumerate(rows):
         route = build(Route, row, f"{where}.routes[{index}]", defaults)
         if not route.name or route.name in {r.name for r in routes}:
-            raise ConfigurationError(f"{where}.routes[{index}].name", route.name, "a name that no other route has")
+            raise ConfigurationError(
+                f"{where}.routes[{index}].name", route.name, "a name that no other route has"
+            )
         routes.append(route)
     if not routes:
         return traffic

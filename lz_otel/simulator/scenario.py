@@ -317,7 +317,9 @@ def load(scenario: str | Path) -> Scenario:
     if isinstance(scenario, str) and path.suffix != ".toml":
         path = _HERE / f"{scenario}.toml"
         if scenario not in names():
-            raise ConfigurationError("scenario", scenario, "a path to a .toml file or one of " + ", ".join(names()))
+            raise ConfigurationError(
+                "scenario", scenario, "a path to a .toml file or one of " + ", ".join(names())
+            )
     try:
         content = path.read_text(encoding="utf-8")
     except OSError:

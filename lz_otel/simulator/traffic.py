@@ -106,7 +106,9 @@ class _Planner:
         draw = Draw(self._seed, f"plan{number}")
         route = self._traffic.routes[draw.weighted("route", self._weights)]
         turn = self._turn_of_route[route.name] = self._turn_of_route.get(route.name, -1) + 1
-        models = route.models_later if route.models_later and number >= route.later_after > 0 else route.models
+        models = (
+            route.models_later if route.models_later and number >= route.later_after > 0 else route.models
+        )
         names = list(models) or ["claude-sonnet-5-5" if route.api == "messages" else "gpt-6.1-sol"]
         model = names[draw.weighted("model", list(models.values()) or [1.0])]
         group = route.groups[turn % len(route.groups)] if route.groups else ""
@@ -178,7 +180,9 @@ class _Planner:
             counted = {k: kwargs[k] for k in ("model", "messages", "system", "tools") if k in kwargs}
             counted["extra_headers"] = {"x-sim-call": f"c{number}", "x-sim-route": route.name}
         mean = route.quality.get(group or "all", route.quality.get("all"))
-        score = None if mean is None else round(min(1.0, max(0.0, mean + 0.02 * (draw.unit("quality") - 0.5))), 4)
+        score = (
+            None if mean is None else round(min(1.0, max(0.0, mean + 0.02 * (draw.unit("quality") - 0.5))), 4)
+        )
         return Planned(
             number,
             headers["x-sim-call"],
@@ -214,7 +218,10 @@ class _Planner:
         tokens = int(draw.band("tokens", route.prompt_tokens))
         text = f"Session {session.name}, question {session.turn}: " + words(draw.unit("words"), tokens)
         messages = [*session.messages, {"role": "user", "content": text}]
-        session.messages = [*messages, {"role": "assistant", "content": words(draw.unit("reply"), 40).strip() + "."}]
+        session.messages = [
+            *messages,
+            {"role": "assistant", "content": words(draw.unit("reply"), 40).strip() + "."},
+        ]
         if session.turn > 1 and draw.chance("edit", route.history_edits):
             first = dict(messages[0], content=f"Edited for call {number}. " + messages[0]["content"])
             messages = [first, *messages[1:]]

@@ -79,9 +79,21 @@ def exclusions() -> dict[str, Any]:
 def resolve(expr: str, *, mechanism: str = "", rate: str = "4m", span: int = 10800) -> str:
     """The expression with Grafana's variables replaced, all values chosen."""
     values = {
-        "__rate_interval": rate, "__range_s": str(span), "__range": f"{span}s", "__interval": "60s", "job": ".*",
-        "instance": ".*", "provider": ".*", "model": ".*", "route": ".*", "group": ".+", "control": "control",
-        "metric": "summary_f1", "before": "1h", "slo": "0.995", "budget": "100",
+        "__rate_interval": rate,
+        "__range_s": str(span),
+        "__range": f"{span}s",
+        "__interval": "60s",
+        "job": ".*",
+        "instance": ".*",
+        "provider": ".*",
+        "model": ".*",
+        "route": ".*",
+        "group": ".+",
+        "control": "control",
+        "metric": "summary_f1",
+        "before": "1h",
+        "slo": "0.995",
+        "budget": "100",
         "mechanism": mechanism or "symbolic|pruning|intent|zeroing|scheduling",
-    }  # fmt: skip
+    }
     return re.sub(r"\$(\w+)", lambda m: values[m[1]], expr)

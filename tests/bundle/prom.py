@@ -69,9 +69,16 @@ def prometheus(folder: Path, config: str = "", *flags: str) -> Iterator[Promethe
     binary = need("prometheus")
     (folder / "prometheus.yml").write_text(config or "storage: {tsdb: {out_of_order_time_window: 2d}}\n")
     port = free_port()
-    command = [binary, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-               f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver",
-               "--storage.tsdb.retention.time=40d", "--log.level=warn", *flags]  # fmt: skip
+    command = [
+        binary,
+        f"--config.file={folder}/prometheus.yml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--web.enable-remote-write-receiver",
+        "--storage.tsdb.retention.time=40d",
+        "--log.level=warn",
+        *flags,
+    ]
     with running(command, folder / "log", f"http://127.0.0.1:{port}", "/-/ready") as url:
         yield Prometheus(url)
 
@@ -89,12 +96,16 @@ def load(server: Prometheus, plan: history.Plan, config: Config | None = None) -
         server.flush()
     todo = [
         _replay.Alert(
-            alert.name, str(case.expr), seconds(config.time(case.wait)), seconds(config.time(case.keep or "0s")),
+            alert.name,
+            str(case.expr),
+            seconds(config.time(case.wait)),
+            seconds(config.time(case.keep or "0s")),
             (("severity", case.severity), *case.labels),
         )
-        for alert in alerts.alerts(config) if alert.name != "LLMWatchdog"
+        for alert in alerts.alerts(config)
+        if alert.name != "LLMWatchdog"
         for case in alert.conditions
-    ]  # fmt: skip
+    ]
     _replay.alerts(server.url, todo, start, end, step)
     return start, end
 
@@ -110,8 +121,15 @@ class VictoriaMetrics(Prometheus):
 def victoria_metrics(folder: Path, *flags: str) -> Iterator[Prometheus]:
     """Start VictoriaMetrics, the second back end; it answers the same API."""
     port = free_port()
-    command = [need("victoria-metrics"), f"-storageDataPath={folder}/vm", f"-httpListenAddr=127.0.0.1:{port}",
-               "-retentionPeriod=1y", "-loggerLevel=ERROR", "-search.disableCache=true",
-               "-search.latencyOffset=0s", *flags]  # fmt: skip
+    command = [
+        need("victoria-metrics"),
+        f"-storageDataPath={folder}/vm",
+        f"-httpListenAddr=127.0.0.1:{port}",
+        "-retentionPeriod=1y",
+        "-loggerLevel=ERROR",
+        "-search.disableCache=true",
+        "-search.latencyOffset=0s",
+        *flags,
+    ]
     with running(command, folder / "vm-log", f"http://127.0.0.1:{port}", "/health") as url:
         yield VictoriaMetrics(url)

@@ -33,7 +33,9 @@ def test_file_is_valid() -> None:
 def test_quiet_hours_are_valid_once_they_are_taken_in(tmp_path: Path) -> None:
     """The example in the comment works when its # is taken away."""
     text = FILE.read_text()
-    changed = text.replace("# mute_time_intervals: [nights, weekends]", "mute_time_intervals: [nights, weekends]")
+    changed = text.replace(
+        "# mute_time_intervals: [nights, weekends]", "mute_time_intervals: [nights, weekends]"
+    )
     assert text != changed
     (tmp_path / "am.yml").write_text(changed.replace("templates/*.tmpl", str(ALERTS / "templates/*.tmpl")))
     assert 0 == amtool("check-config", str(tmp_path / "am.yml"))[0]
@@ -58,7 +60,11 @@ def test_routes(labels: str, receiver: str) -> None:
 
 def test_secrets_are_in_files_only() -> None:
     """No key, password or address of a hook stands in the file itself."""
-    assert [] == re.findall(r"^\s*-?\s*(?:\w*(?:password|routing_key|api_url|service_key)|url):.*$", FILE.read_text(), re.MULTILINE)
+    assert [] == re.findall(
+        r"^\s*-?\s*(?:\w*(?:password|routing_key|api_url|service_key)|url):.*$",
+        FILE.read_text(),
+        re.MULTILINE,
+    )
 
 
 def _inhibitions() -> set[tuple[str, str]]:
@@ -95,24 +101,42 @@ def _message(folder: Path, status: str, template: str) -> str:
         "fingerprint": "1",
     }
     data = {
-        "receiver": "page", "status": status, "alerts": [alert], "groupLabels": {"alertname": "LLMProviderFailing", "job": "support-bot"},
-        "commonLabels": alert["labels"], "commonAnnotations": alert["annotations"], "externalURL": "http://am:9093",
-    }  # fmt: skip
+        "receiver": "page",
+        "status": status,
+        "alerts": [alert],
+        "groupLabels": {"alertname": "LLMProviderFailing", "job": "support-bot"},
+        "commonLabels": alert["labels"],
+        "commonAnnotations": alert["annotations"],
+        "externalURL": "http://am:9093",
+    }
     path = folder / "data.json"
     path.write_text(json.dumps(data))
     done = subprocess.run(
-        [need("amtool"), "template", "render", f"--template.glob={ALERTS}/templates/*.tmpl",
-         f'--template.text={{{{ template "{template}" . }}}}', f"--template.data={path}"],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [
+            need("amtool"),
+            "template",
+            "render",
+            f"--template.glob={ALERTS}/templates/*.tmpl",
+            f'--template.text={{{{ template "{template}" . }}}}',
+            f"--template.data={path}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert 0 == done.returncode, done.stderr
     return done.stdout.strip("\n")
 
 
 def test_title_says_who_is_hit_and_by_what(tmp_path: Path) -> None:
     """The first line is enough to decide whether to get up."""
-    assert "[PAGE] support-bot: Most calls to one LLM provider fail." == _message(tmp_path, "firing", "lz_otel.title")
-    assert "[OK] support-bot: Most calls to one LLM provider fail." == _message(tmp_path, "resolved", "lz_otel.title")
+    assert "[PAGE] support-bot: Most calls to one LLM provider fail." == _message(
+        tmp_path, "firing", "lz_otel.title"
+    )
+    assert "[OK] support-bot: Most calls to one LLM provider fail." == _message(
+        tmp_path, "resolved", "lz_otel.title"
+    )
 
 
 def test_text_can_be_acted_on_from_a_phone(tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ def test_each_alert_is_complete(alert: object) -> None:
     for text in (a.meaning, a.impact, a.guard, a.source, *a.mitigation):
         assert text
     assert a.diagnosis
-    tests = "".join(p.read_text() for d in ("alerts/tests", "tests/bundle") for p in (ROOT / d).glob("*.test.yml"))
+    tests = "".join(
+        p.read_text() for d in ("alerts/tests", "tests/bundle") for p in (ROOT / d).glob("*.test.yml")
+    )
     assert f'"{a.name}"' in tests
     assert (ROOT / "alerts/runbooks" / f"{a.name}.md").is_file()
     for condition in a.conditions:
@@ -66,7 +68,9 @@ def test_divisors_are_guarded() -> None:
 
 def test_counters_are_never_read_raw() -> None:
     """A counter stands in a range, of rate or increase."""
-    assert [] == [e["alert"] for e in ENTRIES if re.search(r"_total(\{[^}]*\})?(?!\{)(?!\[)(?=[\s)]|$)", e["expr"])]
+    assert [] == [
+        e["alert"] for e in ENTRIES if re.search(r"_total(\{[^}]*\})?(?!\{)(?!\[)(?=[\s)]|$)", e["expr"])
+    ]
 
 
 def test_no_alert_matches_a_bucket_bound() -> None:
@@ -76,7 +80,9 @@ def test_no_alert_matches_a_bucket_bound() -> None:
 
 def test_pages_are_for_symptoms() -> None:
     """Only what users or payers feel pages somebody."""
-    assert [] == [a.name for a in ALERTS for c in a.conditions if c.severity == "critical" and a.kind != "symptom"]
+    assert [] == [
+        a.name for a in ALERTS for c in a.conditions if c.severity == "critical" and a.kind != "symptom"
+    ]
 
 
 def test_muting_alerts_exist() -> None:
@@ -132,7 +138,7 @@ def test_links_carry_static_labels() -> None:
 def test_configured_threshold_is_in_expression_text_and_runbook() -> None:
     """One number, changed once, changes the rule, the description and the runbook."""
     out = files(parse({"thresholds": {"hit_rate_low": 0.61}}), with_dashboards=False)
-    assert "ratio_rate30m{mechanism=\"symbolic\"} < 0.61" in out["alerts/rules/alerts.yml"]
+    assert 'ratio_rate30m{mechanism="symbolic"} < 0.61' in out["alerts/rules/alerts.yml"]
     assert "threshold: 61 %" in out["alerts/rules/alerts.yml"]
     assert "< 0.61" in out["alerts/runbooks/LLMHitRateLow.md"]
 
@@ -153,7 +159,10 @@ def test_check_lists_what_is_stale(form: str, tmp_path: Path, capsys: pytest.Cap
     page.rename(page.with_name("LLMOld.md"))
     capsys.readouterr()
     assert 1 == main([*args, "--check"])
-    assert "stale: alerts/runbooks/LLMHitRateLow.md\nstale: alerts/runbooks/LLMOld.md\n" == capsys.readouterr().out
+    assert (
+        "stale: alerts/runbooks/LLMHitRateLow.md\nstale: alerts/runbooks/LLMOld.md\n"
+        == capsys.readouterr().out
+    )
     assert 0 == main(args)
     assert 0 == main([*args, "--check"])
     assert not page.with_name("LLMOld.md").exists()

@@ -54,7 +54,15 @@ def mirror(service: str, folder: Path, below: str) -> Path:
 
 def test_services() -> None:
     """The stack is complete; only the collector has to be asked for."""
-    assert set(SERVICES) == {"demo", "simulator", "prometheus", "alertmanager", "sink", "grafana", "collector"}
+    assert set(SERVICES) == {
+        "demo",
+        "simulator",
+        "prometheus",
+        "alertmanager",
+        "sink",
+        "grafana",
+        "collector",
+    }
     assert {n: s["profiles"] for n, s in SERVICES.items() if "profiles" in s} == {"collector": ["collector"]}
 
 
@@ -126,8 +134,14 @@ def test_commands_are_those_of_the_command_line() -> None:
     pytest.importorskip("typer", reason="the extra cli is not installed")
     for name in ("demo", "simulator"):
         command, *options = SERVICES[name]["command"]
-        done = subprocess.run([sys.executable, "-m", "lz_otel.cli", command, "--help"], capture_output=True, text=True,
-                              cwd=ROOT, env={**os.environ, "COLUMNS": "200", "TERM": "dumb"}, timeout=60)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-m", "lz_otel.cli", command, "--help"],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "COLUMNS": "200", "TERM": "dumb"},
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
         for option in options:
             if option.startswith("--"):
@@ -140,7 +154,9 @@ def test_no_default_password() -> None:
     assert environment["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
     assert environment["GF_AUTH_DISABLE_LOGIN_FORM"] == "true"
     assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
-    assert not re.search(r"password\W+\w", (ROOT / "docker-compose.yml").read_text().replace("no password", ""), re.IGNORECASE)
+    assert not re.search(
+        r"password\W+\w", (ROOT / "docker-compose.yml").read_text().replace("no password", ""), re.IGNORECASE
+    )
 
 
 def test_grafana_provisioning() -> None:
@@ -277,17 +293,28 @@ def test_alertmanager_notifies_the_sink(tmp_path: Path, sink: str) -> None:
     config = folder / "alertmanager.yml"
     config.write_text(re.sub(r"group_wait: \w+", "group_wait: 0s", config.read_text()))
     port = free_port()
-    command = [need("alertmanager"), "--config.file=alertmanager.yml", f"--storage.path={tmp_path}/am-data",
-               f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]  # fmt: skip
+    command = [
+        need("alertmanager"),
+        "--config.file=alertmanager.yml",
+        f"--storage.path={tmp_path}/am-data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
     try:
         alerts = [
             {"labels": {"alertname": n, "severity": s, "job": "shop"}, "annotations": {"summary": n}}
-            for n, s in (("LLMProviderFailing", "critical"), ("LLMWatchdog", "none"), ("LLMRateLimitNear", "info"))
+            for n, s in (
+                ("LLMProviderFailing", "critical"),
+                ("LLMWatchdog", "none"),
+                ("LLMRateLimitNear", "info"),
+            )
         ]
         request = urllib.request.Request(
-            f"http://127.0.0.1:{port}/api/v2/alerts", json.dumps(alerts).encode(), {"content-type": "application/json"}
+            f"http://127.0.0.1:{port}/api/v2/alerts",
+            json.dumps(alerts).encode(),
+            {"content-type": "application/json"},
         )
         deadline = time.monotonic() + 30
         sent = False

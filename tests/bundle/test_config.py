@@ -28,10 +28,20 @@ def test_without_a_file_the_defaults_are_those_of_the_articles() -> None:
     """The articles' thresholds are the defaults."""
     t = Config().thresholds
     assert (0.70, 5.0, 0.975, 0.25, 0.40, 0.999, 3.0, 0.2, 0.7, 0.05, 0.30, 45.0, 0.85) == (
-        t.hit_rate_low, t.fallbacks_per_minute, t.effectiveness_low, t.pruned_share_low, t.pruned_share_high,
-        t.consistency_low, t.creative_surge, t.params_ratio_low, t.params_ratio_high, t.zeroing_fallback_high,
-        t.vendor_cache_hit_low, t.decompression_p95_ms, t.anchor_efficiency_low,
-    )  # fmt: skip
+        t.hit_rate_low,
+        t.fallbacks_per_minute,
+        t.effectiveness_low,
+        t.pruned_share_low,
+        t.pruned_share_high,
+        t.consistency_low,
+        t.creative_surge,
+        t.params_ratio_low,
+        t.params_ratio_high,
+        t.zeroing_fallback_high,
+        t.vendor_cache_hit_low,
+        t.decompression_p95_ms,
+        t.anchor_efficiency_low,
+    )
 
 
 def test_a_file_overrides_what_it_names(tmp_path: Path) -> None:
@@ -47,11 +57,17 @@ def test_a_file_overrides_what_it_names(tmp_path: Path) -> None:
     ("data", "text"),
     [
         ({"colour": 1}, "colour=1 cannot be used: expected one of the keys selectors"),
-        ({"thresholds": {"hit_rate_low": 70}}, "thresholds.hit_rate_low=70 cannot be used: expected a number from 0 to 1"),
+        (
+            {"thresholds": {"hit_rate_low": 70}},
+            "thresholds.hit_rate_low=70 cannot be used: expected a number from 0 to 1",
+        ),
         ({"thresholds": {"hit_rate_low": True}}, "thresholds.hit_rate_low=True"),
         ({"thresholds": {"pruned_share_low": 0.5}}, "at most thresholds.pruned_share_high (0.4)"),
         ({"slo": 0.99}, "slo=0.99 cannot be used: expected a table"),
-        ({"time": {"windows": {"5m": "soon"}}}, "time.windows.5m='soon' cannot be used: expected a duration such as 10s"),
+        (
+            {"time": {"windows": {"5m": "soon"}}},
+            "time.windows.5m='soon' cannot be used: expected a duration such as 10s",
+        ),
         ({"extra_labels": ["a-b"]}, "extra_labels='a-b' cannot be used: expected names of labels"),
         ({"extra_labels": "cluster"}, "expected a list of strings"),
         ({"selectors": "env"}, "expected a table of strings"),

@@ -40,7 +40,10 @@ def known() -> dict[str, set[str]]:
 def values(name: str, label: str) -> tuple[str, ...]:
     """The closed list of a label, or nothing."""
     for metric in (*catalogue.ALL, *EXTERNAL):
-        if name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") in (metric.prometheus, name):
+        if name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum") in (
+            metric.prometheus,
+            name,
+        ):
             for attribute in metric.attributes:
                 if attribute.label == label and metric.prometheus in name:
                     return attribute.values
@@ -106,7 +109,10 @@ def test_layout(board: dict[str, Any]) -> None:
     rows = [p for p in board["panels"] if p["type"] == "row"]
     everything = [*rows, *panels(board)]
     assert len({p["id"] for p in everything}) == len(everything)
-    groups = [[p for p in board["panels"] if p["type"] != "row"], *(r["panels"] for r in rows if r.get("panels"))]
+    groups = [
+        [p for p in board["panels"] if p["type"] != "row"],
+        *(r["panels"] for r in rows if r.get("panels")),
+    ]
     for group in groups:
         cells = [
             (x, y)
@@ -128,12 +134,16 @@ def test_variables(board: dict[str, Any]) -> None:
         if variable["type"] == "query":
             assert variable["refresh"] == 2, name
             assert variable["datasource"]["uid"] == "${datasource}"
-            assert selectors(variable["query"]["query"]) or "label_values(lz_build_info, job)" in str(variable)
+            assert selectors(variable["query"]["query"]) or "label_values(lz_build_info, job)" in str(
+                variable
+            )
     assert variables["job"]["multi"]
     assert variables["job"]["allValue"] == ".*"
     used = set(re.findall(r"\$\{?(\w+)", " ".join(t.expr for t in targets(board)))) - {
-        "__rate_interval", "__range", "__range_s",
-    }  # fmt: skip
+        "__rate_interval",
+        "__range",
+        "__range_s",
+    }
     assert used <= set(variables)
     assert "template-job-rule" in exclusions()
 
@@ -142,7 +152,12 @@ def test_variables(board: dict[str, Any]) -> None:
 def test_links_and_annotations(board: dict[str, Any]) -> None:
     """Links by tag keep time and variables; new versions and pages are marked on every chart."""
     (link,) = board["links"]
-    assert (link["type"], link["tags"], link["keepTime"], link["includeVars"]) == ("dashboards", ["lz-otel"], True, True)
+    assert (link["type"], link["tags"], link["keepTime"], link["includeVars"]) == (
+        "dashboards",
+        ["lz-otel"],
+        True,
+        True,
+    )
     assert [a["name"] for a in board["annotations"]["list"]] == ["New version", "Pages"]
     assert all(a["expr"] and a["titleFormat"] for a in board["annotations"]["list"])
 
@@ -215,7 +230,9 @@ def test_lint_exclusions_are_needed() -> None:
             mine = [t for t in every if t.board == one["dashboard"] and one.get("panel", t.title) == t.title]
             assert mine, one
             if rule == "target-rate-interval-rule":
-                windows = [w for t in mine for w in re.findall(r"(?:rate|increase)\([^\[]*\[([^\]]+)\]", t.expr)]
+                windows = [
+                    w for t in mine for w in re.findall(r"(?:rate|increase)\([^\[]*\[([^\]]+)\]", t.expr)
+                ]
                 assert set(windows) - {"$__rate_interval"}, one
             else:
                 variable = rule.split("-")[1]
@@ -240,10 +257,16 @@ def test_units_fit_the_metrics(board: dict[str, Any]) -> None:
             assert any("usd" in n for n in names), target
         elif unit == "percentunit":
             shares = {"cache_hit_rate", "kv_slice_efficiency"} & set(names)
-            assert "/" in target.expr or shares or all("ratio" in n or "confidence" in n for n in names), target
+            assert "/" in target.expr or shares or all("ratio" in n or "confidence" in n for n in names), (
+                target
+            )
         elif unit == "ms":
             assert names == ["decompression_latency_p95"], target
-        if "histogram_quantile" in target.expr and names[0].endswith("_seconds_bucket") and "/" not in target.expr:
+        if (
+            "histogram_quantile" in target.expr
+            and names[0].endswith("_seconds_bucket")
+            and "/" not in target.expr
+        ):
             assert unit in ("s", "none"), target
 
 
@@ -255,7 +278,7 @@ def test_red_is_failure_only(board: dict[str, Any]) -> None:
         r"limited|Attempts|signals|saving|Saved|written|price|Overhead|Label sets|Models|Fallback|p99|What fired|limits|"
         r"per call|tried again",
         re.IGNORECASE,
-    )  # fmt: skip
+    )
     for panel in panels(board):
         text = json.dumps(panel["fieldConfig"])
         reds = re.findall(r'"(?:color|fixedColor)": "((?:dark-)?red)"', text)
@@ -267,7 +290,9 @@ def test_red_is_failure_only(board: dict[str, Any]) -> None:
         for panel in panels(board):
             for override in panel["fieldConfig"].get("overrides") or []:
                 if override["matcher"]["options"] == series:
-                    assert not RED & set(re.findall(r'"fixedColor": "([\w-]+)"', json.dumps(override))), series
+                    assert not RED & set(re.findall(r'"fixedColor": "([\w-]+)"', json.dumps(override))), (
+                        series
+                    )
 
 
 def test_thresholds_come_from_the_configuration() -> None:

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 HOURS, STEP = 2.0, 60
 # Panels that may stay empty although everything happens, and why.
 EMPTY = {
-    ("LLM / Layer Zero families", "Saved per hour by model"): "intent and zeroing save time, their price is unknown",
+    (
+        "LLM / Layer Zero families",
+        "Saved per hour by model",
+    ): "intent and zeroing save time, their price is unknown",
 }
 # Names that are exposed only when something happens that the history does not hold.
 UNSEEN = {"lz_internal_overflow_total"}
@@ -36,7 +39,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheu
     outage = history.Incident("provider-overloaded", HOURS * 1800, 1500.0)  # long enough for a page
     incidents = (*history.staged(list(history.INCIDENTS), HOURS), outage)
     with prometheus(tmp_path_factory.mktemp("prometheus")) as server:
-        start, end = load_history(server, history.Plan(hours=HOURS, step=STEP, instances=1, incidents=incidents))
+        start, end = load_history(
+            server, history.Plan(hours=HOURS, step=STEP, instances=1, incidents=incidents)
+        )
         yield server, start, end
 
 
@@ -46,7 +51,9 @@ def values(series: list[dict[str, Any]]) -> int:
     return sum(not math.isnan(float(value)) for _, value in points)
 
 
-def run(server: Prometheus, target: Target, start: int, end: int, mechanism: str = "") -> list[dict[str, Any]]:
+def run(
+    server: Prometheus, target: Target, start: int, end: int, mechanism: str = ""
+) -> list[dict[str, Any]]:
     expr = resolve(target.expr, mechanism=mechanism, span=end - start)
     if target.instant:
         return server.instant(expr, end)
@@ -54,7 +61,9 @@ def run(server: Prometheus, target: Target, start: int, end: int, mechanism: str
 
 
 @pytest.mark.timeout(400)
-def test_every_target_answers(loaded: tuple[Prometheus, int, int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_target_answers(
+    loaded: tuple[Prometheus, int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
     """No error, no unknown metric, no empty panel but listed ones; the table says what each query gave."""
     server, start, end = loaded
     names = server.names()
@@ -112,7 +121,9 @@ def test_shares_stay_between_0_and_1(loaded: tuple[Prometheus, int, int]) -> Non
     server, start, end = loaded
     q = Queries(Config())
     for expr in (q.failed(), q.hit("mechanism"), q.got("mechanism"), q.from_cache(MODEL)):
-        numbers = [float(v) for s in server.range(resolve(expr.text), start, end, STEP) for _, v in s["values"]]
+        numbers = [
+            float(v) for s in server.range(resolve(expr.text), start, end, STEP) for _, v in s["values"]
+        ]
         assert len(numbers) > 50
         assert 0 <= min(numbers) <= max(numbers) <= 1 + 1e-9, expr.text
 
@@ -133,7 +144,9 @@ def test_totals_from_recorded_rates(loaded: tuple[Prometheus, int, int]) -> None
     """Money summed from the recorded rates is the counters' increase, to two in a hundred."""
     server, start, end = loaded
     span = end - start
-    recorded = server.instant(f"60 * sum(sum_over_time(job_provider_model_route:lz_cost_usd:rate5m[{span}s]))", end)
+    recorded = server.instant(
+        f"60 * sum(sum_over_time(job_provider_model_route:lz_cost_usd:rate5m[{span}s]))", end
+    )
     counted = server.instant(f"sum(increase(lz_cost_usd_total[{span}s]))", end)
     assert float(recorded[0]["value"][1]) == pytest.approx(float(counted[0]["value"][1]), rel=0.02)
 
@@ -155,7 +168,11 @@ def six_answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prom
     process = Process({"job": "case", "instance": "a"})
 
     def labels(provider: str, model: str) -> dict[str, str]:
-        return {"gen_ai_operation_name": "chat", "gen_ai_provider_name": provider, "gen_ai_request_model": model}
+        return {
+            "gen_ai_operation_name": "chat",
+            "gen_ai_provider_name": provider,
+            "gen_ai_request_model": model,
+        }
 
     for provider, model, *_ in ANSWERS:
         common = labels(provider, model)
@@ -171,7 +188,9 @@ def six_answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prom
         usage = {**common, "gen_ai_response_model": model, "gen_ai_token_modality": "text"}
         process.add(c.INPUT_TOKENS, uncached + read + written, **usage)
         process.add(c.CACHE_READ_TOKENS, read, **usage)
-        process.add(c.FAST_PATH_CALLS, 1, **common, mechanism="prompt_cache", verdict="hit" if read else "miss")
+        process.add(
+            c.FAST_PATH_CALLS, 1, **common, mechanism="prompt_cache", verdict="hit" if read else "miss"
+        )
     for _ in range(4):
         process.sample()
     times = history.Plan(hours=5 / 60, step=60).times()
@@ -210,8 +229,9 @@ def test_recorded_hit_rate_by_tokens(six_answers: tuple[Prometheus, int]) -> Non
         _replay.record(server.url, series.name, rule.expr.text, {}, end, end, 60)
     found = server.instant(f"{recording.CACHE_READ_1H.name} / {recording.INPUT_1H.name}", end)
     assert {s["metric"][MODEL]: round(float(s["value"][1]), 4) for s in found} == {
-        "claude-sonnet-4-5": 0.4390, "gpt-5-mini": 0.5357,
-    }  # fmt: skip
+        "claude-sonnet-4-5": 0.4390,
+        "gpt-5-mini": 0.5357,
+    }
 
 
 def test_no_calls_no_hit_rate(six_answers: tuple[Prometheus, int]) -> None:

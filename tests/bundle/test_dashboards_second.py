@@ -39,8 +39,16 @@ def numbers(series: list[dict[str, Any]]) -> dict[tuple[tuple[str, str], ...], f
 def test_same_series(tmp_path: Path) -> None:
     """Every target gives the same label sets on both, and totals and shares that agree within a tenth."""
     outage = history.Incident("provider-overloaded", 900, 1800)
-    plan = history.Plan(hours=1.5, step=STEP, instances=1, models=1, rate=60.0, end=history.Plan().times()[-1] - 120,
-                        jobs=("families",), incidents=(outage,))  # fmt: skip
+    plan = history.Plan(
+        hours=1.5,
+        step=STEP,
+        instances=1,
+        models=1,
+        rate=60.0,
+        end=history.Plan().times()[-1] - 120,
+        jobs=("families",),
+        incidents=(outage,),
+    )
     different, far = [], []
     with prometheus(tmp_path) as first, victoria_metrics(tmp_path) as second:
         start, end = load_history(first, plan)

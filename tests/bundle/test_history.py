@@ -108,7 +108,9 @@ def test_counters_only_grow(made: history.History) -> None:
         if name.endswith("_count"):
             counts[tuple((k, v) for k, v in series.labels if k != "__name__"), name[:-6]] = numbers
         if labels.get("le") == "+Inf":
-            infinite[tuple((k, v) for k, v in series.labels if k not in ("__name__", "le")), name[:-7]] = numbers
+            infinite[tuple((k, v) for k, v in series.labels if k not in ("__name__", "le")), name[:-7]] = (
+                numbers
+            )
     assert counts == infinite
     assert len(counts) > 30
 
@@ -123,7 +125,9 @@ def test_closed_lists_start_at_zero(made: history.History) -> None:
 
 def test_restart_is_a_reset() -> None:
     """The first instance starts anew: its counters fall once, a scrape is missed, the old version ends."""
-    plan = dataclasses.replace(SHORT, instances=2, jobs=("families",), incidents=(history.Incident("restart", 300, 300),))
+    plan = dataclasses.replace(
+        SHORT, instances=2, jobs=("families",), incidents=(history.Incident("restart", 300, 300),)
+    )
     for series in history.generate(plan).series:
         labels = names(series)
         if labels["__name__"] == "lz_internal_overhead_seconds_count":
@@ -131,7 +135,11 @@ def test_restart_is_a_reset() -> None:
             falls = sum(b < a for a, b in itertools.pairwise(numbers))
             first = labels["instance"].startswith("support-bot-1")
             assert (falls, len(series.values) - len(numbers)) == ((1, 1) if first else (0, 0))
-        if labels["__name__"] == "lz_build_info" and labels["version"] == "0.1.0" and "-1:" in labels["instance"]:
+        if (
+            labels["__name__"] == "lz_build_info"
+            and labels["version"] == "0.1.0"
+            and "-1:" in labels["instance"]
+        ):
             assert math.isnan(series.values[-1])
 
 
@@ -160,7 +168,9 @@ def test_incidents_do_something(made: history.History, name: str) -> None:
     """Each incident moves the counter that one would look at, by half at least."""
     counter, labels = EFFECTS[name]
     staged = history.generate(dataclasses.replace(SHORT, incidents=(history.Incident(name, 0, 9999),)))
-    assert total(staged, counter, job="support-bot", **labels) > 1.5 * total(made, counter, job="support-bot", **labels)
+    assert total(staged, counter, job="support-bot", **labels) > 1.5 * total(
+        made, counter, job="support-bot", **labels
+    )
     plain = {"job": "plain-chat"}
     assert total(staged, counter, **plain, **labels) == total(made, counter, **plain, **labels)
 
@@ -227,7 +237,9 @@ def test_push(tmp_path: Path, made: history.History) -> None:
         (value,) = server.instant('sum(lz_attempts_total{status="200"})', at)
         expected = 3 * sum(s.values[-1] for s in chosen if names(s)["status"] == "200")
         assert float(value["value"][1]) == expected
-        instances = {s["metric"]["instance"] for s in server.instant("group by (instance) (lz_attempts_total)", at)}
+        instances = {
+            s["metric"]["instance"] for s in server.instant("group by (instance) (lz_attempts_total)", at)
+        }
         assert {i.startswith("copy-2-") for i in instances} == {True, False}
 
 
@@ -273,4 +285,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "series" in capsys.readouterr().err
     assert history.main([*arguments, "--incident", "layer-down@soon"]) == 2
     assert "--incident='layer-down@soon'" in capsys.readouterr().err
-    assert history.main(["--hours", "0.1", "--models", "1", "--instances", "1", "--push", "http://127.0.0.1:9"]) == 2
+    assert (
+        history.main(["--hours", "0.1", "--models", "1", "--instances", "1", "--push", "http://127.0.0.1:9"])
+        == 2
+    )

@@ -29,9 +29,14 @@ B = Builder()
 def test_selector_with_every_kind_of_matcher() -> None:
     """Literals, alternations, variables, regular expressions and their negations each have their sign."""
     selected = B.count(
-        c.INFERENCE_DURATION, lz_ending=("error", "incomplete"), lz_path=Not("fast"), error_type=Not(("a.b", "c")),
-        lz_route=Var("route"), lz_group=Not(Var("control", exact=True)), gen_ai_request_model=Regex("gpt-.+"),
-    )  # fmt: skip
+        c.INFERENCE_DURATION,
+        lz_ending=("error", "incomplete"),
+        lz_path=Not("fast"),
+        error_type=Not(("a.b", "c")),
+        lz_route=Var("route"),
+        lz_group=Not(Var("control", exact=True)),
+        gen_ai_request_model=Regex("gpt-.+"),
+    )
     expected = (
         'gen_ai_client_inference_duration_seconds_count{lz_ending=~"error|incomplete",lz_path!="fast",'
         'error_type!~"a\\\\.b|c",lz_route=~"$route",lz_group!="$control",gen_ai_request_model=~"gpt-.+"}'
@@ -42,9 +47,10 @@ def test_selector_with_every_kind_of_matcher() -> None:
 def test_scope_is_used_where_the_metric_has_the_label() -> None:
     """Operations have no model, and limits no route, so neither is filtered by it."""
     b = Builder(DASHBOARD_SCOPE)
-    assert 'lz_operation_fallbacks_total{job=~"$job",instance=~"$instance",lz_route=~"$route"}' == b.counter(
-        c.OP_FALLBACKS
-    ).text
+    assert (
+        'lz_operation_fallbacks_total{job=~"$job",instance=~"$instance",lz_route=~"$route"}'
+        == b.counter(c.OP_FALLBACKS).text
+    )
     assert "lz_route" not in b.gauge(c.RATE_LIMIT_LIMIT).text
 
 

@@ -104,7 +104,9 @@ def test_configured_rules_are_valid(settings: dict[str, object], tmp_path: Path)
 
 def test_a_wrong_threshold_is_noticed(tmp_path: Path) -> None:
     """The healthy service is near enough to the edges for the quiet test to fail when one is moved."""
-    strict = parse({"thresholds": {"rate_limited": 0.009, "hit_rate_low": 0.81}, "guards": {"rate_limited": 1}})
+    strict = parse(
+        {"thresholds": {"rate_limited": 0.009, "hit_rate_low": 0.81}, "guards": {"rate_limited": 1}}
+    )
     (tmp_path / "rules.yml").write_text(dump({"groups": recording_groups(strict) + alert_groups(strict)}))
     quiet = (ROOT / "alerts/tests/quiet.test.yml").read_text().replace("../rules/*.yml", "rules.yml")
     second = [m.start() for m in re.finditer(r"^  - name: ", quiet, re.MULTILINE)][1]

@@ -15,7 +15,9 @@ RULES = recording.rules(Config())
 def test_names_are_level_metric_operations_or_the_articles() -> None:
     """A name has three parts, or is one that an article uses."""
     assert [] == [
-        r.series.name for r in RULES if not LEVEL.fullmatch(r.series.name) and r.series.name not in recording.ARTICLE_NAMES
+        r.series.name
+        for r in RULES
+        if not LEVEL.fullmatch(r.series.name) and r.series.name not in recording.ARTICLE_NAMES
     ]
 
 
@@ -36,14 +38,20 @@ def test_labels_are_those_that_the_expression_leaves() -> None:
 
 def test_recorded_counters_keep_the_instance() -> None:
     """Without it a restart of one process would look like a reset of all."""
-    raw = [r for r in RULES if "rate(" not in r.expr.text and "increase(" not in r.expr.text and "lz_fast" in r.expr.text]
+    raw = [
+        r
+        for r in RULES
+        if "rate(" not in r.expr.text and "increase(" not in r.expr.text and "lz_fast" in r.expr.text
+    ]
     assert raw
     assert all("instance" in r.series.labels for r in raw)
 
 
 def test_no_rule_matches_a_bucket_bound_or_a_scope_label() -> None:
     """Scraped and pushed series differ in both."""
-    assert [] == [r.series.name for r in RULES if re.search(r"[{,]le[=!]|scope_|otel_scope|service_name", r.expr.text)]
+    assert [] == [
+        r.series.name for r in RULES if re.search(r"[{,]le[=!]|scope_|otel_scope|service_name", r.expr.text)
+    ]
 
 
 def test_extra_labels_and_selectors_are_in_every_rule() -> None:

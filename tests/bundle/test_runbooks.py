@@ -16,14 +16,19 @@ PAGES = runbooks(Config())
 
 def test_one_page_for_each_alert_and_no_other() -> None:
     """Files and alerts correspond."""
-    assert sorted(f"{a.name}.md" for a in alerts(Config())) == sorted(p.name for p in (ROOT / "alerts/runbooks").iterdir())
+    assert sorted(f"{a.name}.md" for a in alerts(Config())) == sorted(
+        p.name for p in (ROOT / "alerts/runbooks").iterdir()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
 def test_sections(name: str) -> None:
     """Meaning, Impact, Diagnosis with queries, Mitigation, in this order."""
     page = PAGES[name]
-    places = [page.index(f"\n## {title}\n") for title in ("Meaning", "Impact", "Diagnosis", "Mitigation", "When it fires")]
+    places = [
+        page.index(f"\n## {title}\n")
+        for title in ("Meaning", "Impact", "Diagnosis", "Mitigation", "When it fires")
+    ]
     assert sorted(places) == places
     assert "```promql" in page
 

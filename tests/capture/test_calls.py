@@ -97,7 +97,11 @@ def test_asynchronous_calls_in_one_loop_are_not_mixed_up() -> None:
 
     with capture(strict=True) as seen:
         asyncio.run(run())
-        assert (seen.value(DURATION), seen.value("lz.attempts"), seen.value("lz.call.retries")) == (20, 40, 20)
+        assert (seen.value(DURATION), seen.value("lz.attempts"), seen.value("lz.call.retries")) == (
+            20,
+            40,
+            20,
+        )
 
 
 def test_cancel_between_attempts_is_cancelled() -> None:

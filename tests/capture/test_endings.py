@@ -134,7 +134,9 @@ def test_error_in_the_body_is_the_attempts_error(module: Any) -> None:
         error = module.ReadTimeout("slow")
         with (
             pytest.raises(module.ReadTimeout),
-            client(module, lambda r: (200, SSE, [*a_full()[:3], error])).stream("POST", URL, json=BODY) as response,
+            client(module, lambda r: (200, SSE, [*a_full()[:3], error])).stream(
+                "POST", URL, json=BODY
+            ) as response,
         ):
             response.read()
         assert endings(seen) == {"error": 1}

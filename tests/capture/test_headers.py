@@ -30,7 +30,10 @@ def plainly(raw: Raw) -> dict[str, str]:
     return out
 
 
-@given(heads=st.lists(HEADS, max_size=5), names=st.frozensets(st.sampled_from(["a", "b-c", "x", "y", "x\ny", "é"])))
+@given(
+    heads=st.lists(HEADS, max_size=5),
+    names=st.frozensets(st.sampled_from(["a", "b-c", "x", "y", "x\ny", "é"])),
+)
 def test_heads_read_as_dictionaries_whatever_came_before(heads: Iterable[Raw], names: frozenset[str]) -> None:
     """Lower-case names with their first values, also where an earlier head looked alike."""
     for raw in heads:
@@ -82,10 +85,17 @@ def test_statuses_are_of_the_closed_list() -> None:
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_heads_of_both_modules(module: Any) -> None:
     """What the modules hold is read as what they show; a version that holds it otherwise is read by what it shows."""
-    given = [(b"X-Request-ID", b"1"), (b"x-request-id", b"2"), (b"Content-Type", b"text/plain"), ("X-É".encode("latin-1"), b"\xe9")]
+    given = [
+        (b"X-Request-ID", b"1"),
+        (b"x-request-id", b"2"),
+        (b"Content-Type", b"text/plain"),
+        ("X-É".encode("latin-1"), b"\xe9"),
+    ]
     headers = module.Headers(given)
     assert dict(lower(headers.raw)) == dict(read(headers))
-    assert {"x-request-id": "1", "content-type": "text/plain", "x-é": "é"}.keys() == dict(read(headers)).keys()
+    assert {"x-request-id": "1", "content-type": "text/plain", "x-é": "é"}.keys() == dict(
+        read(headers)
+    ).keys()
     for other in (None, (), [(b"a",)], [5]):
         shown = type("Shown", (), {"_list": other, "raw": [(b"A", b"1")]})()
         assert {"a": "1"} == dict(read(shown))

@@ -14,7 +14,11 @@ from lz_otel.testing import capture
 from tests.wire_doubles import A_JSON, a_full, pieces_for, transport
 
 URL = "https://api.anthropic.com/v1/messages"
-ASK: dict[str, Any] = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
+ASK: dict[str, Any] = {
+    "model": "claude-opus-5",
+    "max_tokens": 10,
+    "messages": [{"role": "user", "content": "x"}],
+}
 CALLS = "gen_ai.client.inference.duration"
 FULL = "gen_ai.client.inference.usage.input_tokens"
 
@@ -121,7 +125,9 @@ def test_a_scrape_sets_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
 
         head = {"content-type": "text/event-stream"}
         http = client(lambda _: httpx2.Response(200, headers=head, stream=pieces_for(httpx2, a_full())))
-        http.post(URL, json={**ASK, "stream": True})  # the first call of an address has its reader from the beginning
+        http.post(
+            URL, json={**ASK, "stream": True}
+        )  # the first call of an address has its reader from the beginning
         monkeypatch.setattr(_extract, "identify", identify)
         with http.stream("POST", URL, json={**ASK, "stream": True}) as response:
             pieces = response.iter_raw()

@@ -15,7 +15,9 @@ import lz_otel
 from lz_otel import _runtime
 from tests.wire_doubles import A_JSON
 
-base = pytest.importorskip("anthropic._base_client", reason="anthropic is not installed: install the group test")
+base = pytest.importorskip(
+    "anthropic._base_client", reason="anthropic is not installed: install the group test"
+)
 MESSAGE = {"model": "claude-opus-5", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]}
 
 
@@ -48,7 +50,10 @@ def test_the_inner_method_is_hooked_once_somebody_traces() -> None:
     client().messages.create(**MESSAGE)
     assert base.SyncAPIClient.__dict__.get("_request") is not inner or inner is None
     lz_otel.uninstrument()
-    assert (outer, inner) == (base.SyncAPIClient.__dict__["request"], base.SyncAPIClient.__dict__.get("_request"))
+    assert (outer, inner) == (
+        base.SyncAPIClient.__dict__["request"],
+        base.SyncAPIClient.__dict__.get("_request"),
+    )
 
 
 def test_a_wrapper_over_ours_stays_where_it_is() -> None:

@@ -21,7 +21,11 @@ from tests.wire_doubles import A_JSON
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ASK: dict[str, Any] = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
+ASK: dict[str, Any] = {
+    "model": "claude-opus-5",
+    "max_tokens": 10,
+    "messages": [{"role": "user", "content": "x"}],
+}
 URL = "https://api.anthropic.com/v1/messages"
 DURATION = "gen_ai.client.inference.duration"
 

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
     from lz_otel._measure.store import HistogramValue
 
-ASK: dict[str, Any] = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
+ASK: dict[str, Any] = {
+    "model": "claude-opus-5",
+    "max_tokens": 10,
+    "messages": [{"role": "user", "content": "x"}],
+}
 CHAT: dict[str, Any] = {"model": "gpt-5", "messages": [{"role": "user", "content": "x"}]}
 SSE = {"content-type": "text/event-stream"}
 MESSAGES_URL = "https://api.anthropic.com/v1/messages"

@@ -47,9 +47,14 @@ def run(
     script = folder / "script.py"
     script.write_text(head + body)
     done = subprocess.run(
-        [sys.executable, str(script)], env=environment(**more), cwd=folder, capture_output=True, text=True,
-        timeout=seconds, check=False,
-    )  # fmt: skip
+        [sys.executable, str(script)],
+        env=environment(**more),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
     if check:
         assert (0, "") == (done.returncode, done.stderr)
     return done
@@ -60,6 +65,10 @@ def start(folder: Path, body: str, more: Mapping[str, str], head: str = HEAD) ->
     script = folder / "script.py"
     script.write_text(head + body)
     return subprocess.Popen(
-        [sys.executable, str(script)], env=environment(**more), cwd=folder, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, str(script)],
+        env=environment(**more),
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )

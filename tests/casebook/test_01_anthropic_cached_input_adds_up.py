@@ -21,7 +21,9 @@ def test_01_the_prompt_is_the_sum_of_its_three_fields(asynchronous: bool) -> Non
         assert {"ok": 1} == found.outcomes()
 
 
-@pytest.mark.parametrize("fields", [{}, {"cache_read_input_tokens": None, "cache_creation_input_tokens": None}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"cache_read_input_tokens": None, "cache_creation_input_tokens": None}]
+)
 def test_01_cache_fields_absent_or_null_are_no_cache(fields: dict[str, Any]) -> None:
     """Without cache fields, or with null in them, the whole prompt is uncached and nothing else grows."""
     body = {**A_JSON, "usage": {"input_tokens": 50, "output_tokens": 5, **fields}}

@@ -17,7 +17,11 @@ def variant(name: str) -> list[bytes]:
         return a_full(delta_usage={"output_tokens": 20})
     if name == "c":
         pieces = a_full()
-        first = {"type": "message_delta", "delta": {"stop_reason": None, "stop_sequence": None}, "usage": U(7)}
+        first = {
+            "type": "message_delta",
+            "delta": {"stop_reason": None, "stop_sequence": None},
+            "usage": U(7),
+        }
         return [*pieces[:5], sse(first), *pieces[5:]]
     if name == "d":
         return a_full(delta_usage={**U(20), "input_tokens": 30})

@@ -10,14 +10,23 @@ from tests.casebook.helpers import CHAT, MALFORMED, claude, gpt, json_body, obse
 from tests.wire_doubles import O_JSON, V
 
 RESPONSE: dict[str, Any] = {
-    "id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "gpt-5", "output": [],
-    "parallel_tool_calls": False, "tool_choice": "auto", "tools": [],
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "status": "completed",
+    "model": "gpt-5",
+    "output": [],
+    "parallel_tool_calls": False,
+    "tool_choice": "auto",
+    "tools": [],
     "usage": {
-        "input_tokens": 100, "output_tokens": 30, "total_tokens": 130,
+        "input_tokens": 100,
+        "output_tokens": 30,
+        "total_tokens": 130,
         "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 25},
         "output_tokens_details": {"reasoning_tokens": 10},
     },
-}  # fmt: skip
+}
 
 
 def test_03_cached_tokens_are_part_of_the_prompt() -> None:
@@ -39,7 +48,9 @@ def test_03_responses_api_writes_are_part_of_the_prompt() -> None:
 def test_03_details_of_null_are_no_cache() -> None:
     """Without details the whole prompt is uncached."""
     with observed() as found:
-        gpt(json_body({**O_JSON, "usage": {**V, "prompt_tokens_details": None}})).chat.completions.create(**CHAT)
+        gpt(json_body({**O_JSON, "usage": {**V, "prompt_tokens_details": None}})).chat.completions.create(
+            **CHAT
+        )
         assert ((1, 100), (1, 30)) == found.tokens()
         assert (100, 0, 0) == found.parts()
 

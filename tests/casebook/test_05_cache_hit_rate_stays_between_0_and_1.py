@@ -69,7 +69,14 @@ def test_05_parts_of_the_input() -> None:
 
 def shipped(title: str, provider: str) -> str:
     """A dashboard's expression with Grafana's variables filled in."""
-    values = {"__rate_interval": "5m", "job": ".*", "instance": ".*", "provider": provider, "model": ".*", "route": ".*"}
+    values = {
+        "__rate_interval": "5m",
+        "job": ".*",
+        "instance": ".*",
+        "provider": provider,
+        "model": ".*",
+        "route": ".*",
+    }
     [target] = [t for t in targets(load(ROOT / "dashboards" / "lz-otel-caches.json")) if t.title == title]
     return re.sub(r"\$(\w+)", lambda m: values[m[1]], target.expr)
 
@@ -81,8 +88,11 @@ def recorded(by: str) -> str:
 
 
 def samples(expr: str, at: str, *values: tuple[str, float]) -> dict[str, Any]:
-    return {"expr": f"round({expr}, 0.0001)", "eval_time": at,
-            "exp_samples": [{"labels": labels, "value": value} for labels, value in values]}  # fmt: skip
+    return {
+        "expr": f"round({expr}, 0.0001)",
+        "eval_time": at,
+        "exp_samples": [{"labels": labels, "value": value} for labels, value in values],
+    }
 
 
 def test_05_the_shipped_expressions(tmp_path: Path) -> None:
@@ -92,7 +102,9 @@ def test_05_the_shipped_expressions(tmp_path: Path) -> None:
     for family in text_string_to_metric_families(exposition()):
         for sample in family.samples:
             if WANTED.fullmatch(sample.name):
-                labels = ",".join(f'{k}="{v}"' for k, v in {**sample.labels, "job": "j", "instance": "i"}.items())
+                labels = ",".join(
+                    f'{k}="{v}"' for k, v in {**sample.labels, "job": "j", "instance": "i"}.items()
+                )
                 value = f"0x20 {sample.value}x40"
                 series.append({"series": f"{sample.name}{{{labels}}}", "values": value})
     during, long_after = "22m", "55m"
@@ -101,16 +113,31 @@ def test_05_the_shipped_expressions(tmp_path: Path) -> None:
         samples(shipped(tokens, "anthropic"), during, ("{}", 0.4390)),
         samples(shipped(tokens, "openai"), during, ("{}", 0.5357)),
         samples(shipped(tokens, ".*"), during, ("{}", 0.4506)),
-        samples(shipped("Share from cache by model", ".*"), during,
-                ('{gen_ai_request_model="claude-opus-5"}', 0.4390), ('{gen_ai_request_model="gpt-5"}', 0.5357)),
-        samples(recorded("gen_ai_provider_name"), during,
-                ('{gen_ai_provider_name="anthropic"}', 0.4390), ('{gen_ai_provider_name="openai"}', 0.5357)),
+        samples(
+            shipped("Share from cache by model", ".*"),
+            during,
+            ('{gen_ai_request_model="claude-opus-5"}', 0.4390),
+            ('{gen_ai_request_model="gpt-5"}', 0.5357),
+        ),
+        samples(
+            recorded("gen_ai_provider_name"),
+            during,
+            ('{gen_ai_provider_name="anthropic"}', 0.4390),
+            ('{gen_ai_provider_name="openai"}', 0.5357),
+        ),
         # of the three calls that could have read the cache; a call without a cache in play has no verdict
         samples(shipped(calls, ".*"), during, ("{}", 0.6667)),
-        *(samples(shipped(title, ".*"), long_after) for title in (tokens, calls, "Share from cache by model")),
-    ]  # fmt: skip
+        *(
+            samples(shipped(title, ".*"), long_after)
+            for title in (tokens, calls, "Share from cache by model")
+        ),
+    ]
     case = {"interval": "1m", "input_series": series, "promql_expr_test": tests}
-    document = {"rule_files": [str(ROOT / "alerts/rules/recording.yml")], "evaluation_interval": "1m", "tests": [case]}
+    document = {
+        "rule_files": [str(ROOT / "alerts/rules/recording.yml")],
+        "evaluation_interval": "1m",
+        "tests": [case],
+    }
     path = tmp_path / "case.test.yml"
     path.write_text(yaml.safe_dump(document))
     done = subprocess.run([promtool, "test", "rules", str(path)], capture_output=True, text=True, check=False)
@@ -120,4 +147,9 @@ def test_05_the_shipped_expressions(tmp_path: Path) -> None:
 def test_05_no_ratio_is_a_metric() -> None:
     """No gauge of ours holds a share: shares cannot be added up or averaged."""
     gauges = [m.name for m in catalogue.ALL if m.kind == catalogue.GAUGE]
-    assert ["lz.build_info", "lz.rate_limit.limit", "lz.rate_limit.remaining", "lz.rate_limit.reset"] == sorted(gauges)
+    assert [
+        "lz.build_info",
+        "lz.rate_limit.limit",
+        "lz.rate_limit.remaining",
+        "lz.rate_limit.reset",
+    ] == sorted(gauges)

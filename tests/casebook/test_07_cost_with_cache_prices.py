@@ -40,13 +40,20 @@ def prices(tmp_path: Path) -> str:
 
 BY_LIFETIME = {**U(20), "cache_creation": {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40}}
 CASES = {
-    "a": (lambda: claude(json_body(A_JSON)).messages.create(**ASK),
-          4 * 10e-6 + 2000 * 1e-6 + 100 * 12.5e-6 + 20 * 50e-6),
-    "b": (lambda: claude(json_body({**A_JSON, "usage": BY_LIFETIME})).messages.create(**ASK),
-          0.00004 + 0.002 + 60 * 12.5e-6 + 40 * 20e-6 + 0.001),
-    "c": (lambda: gpt(json_body(O_JSON)).chat.completions.create(**CHAT), 20 * 2e-6 + 80 * 0.2e-6 + 30 * 16e-6),
+    "a": (
+        lambda: claude(json_body(A_JSON)).messages.create(**ASK),
+        4 * 10e-6 + 2000 * 1e-6 + 100 * 12.5e-6 + 20 * 50e-6,
+    ),
+    "b": (
+        lambda: claude(json_body({**A_JSON, "usage": BY_LIFETIME})).messages.create(**ASK),
+        0.00004 + 0.002 + 60 * 12.5e-6 + 40 * 20e-6 + 0.001,
+    ),
+    "c": (
+        lambda: gpt(json_body(O_JSON)).chat.completions.create(**CHAT),
+        20 * 2e-6 + 80 * 0.2e-6 + 30 * 16e-6,
+    ),
     "d": (lambda: settle(claude(stream(a_full())).messages.create(**ASK, stream=True)), 0.00429),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -69,7 +76,9 @@ def test_07_the_sum_over_labels_is_the_bill(prices: str) -> None:
     with observed(prices=prices) as found:
         for call, _ in CASES.values():
             call()
-        assert found.seen.value(COST) == pytest.approx(sum(usd for _, usd in CASES.values()), rel=0, abs=1e-12)
+        assert found.seen.value(COST) == pytest.approx(
+            sum(usd for _, usd in CASES.values()), rel=0, abs=1e-12
+        )
         assert {"claude-opus-5", "gpt-5"} == set(found.by(COST, 2))
 
 

@@ -72,7 +72,6 @@ def test_08_a_plain_call_has_no_first_token() -> None:
         assert (0, 0) == (found.samples(FIRST_CHUNK), found.samples(FIRST_TOKEN))
 
 
-
 def test_08_the_readers_own_time_after_the_end_is_not_the_providers() -> None:
     """A consumer that sleeps after the last event adds nothing to the duration."""
     with observed() as found:

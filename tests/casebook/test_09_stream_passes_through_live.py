@@ -120,7 +120,13 @@ def plain(method: str, body: Any) -> list[Any]:
     with client.stream("POST", MESSAGES_URL, json={**ASK, "stream": True}) as response:
         consumed = [response.is_stream_consumed]
         if method == "read":
-            return [*consumed, response.read(), response.is_stream_consumed, response.read(), response.content]
+            return [
+                *consumed,
+                response.read(),
+                response.is_stream_consumed,
+                response.read(),
+                response.content,
+            ]
         items = list(getattr(response, method)())
         return [*consumed, items, response.is_stream_consumed]
 
@@ -132,7 +138,13 @@ async def plain_async(method: str, body: Any) -> list[Any]:
     async with client.stream("POST", MESSAGES_URL, json={**ASK, "stream": True}) as response:
         consumed = [response.is_stream_consumed]
         if method == "aread":
-            return [*consumed, await response.aread(), response.is_stream_consumed, await response.aread(), response.content]
+            return [
+                *consumed,
+                await response.aread(),
+                response.is_stream_consumed,
+                await response.aread(),
+                response.content,
+            ]
         return [*consumed, [i async for i in getattr(response, method)()], response.is_stream_consumed]
 
 

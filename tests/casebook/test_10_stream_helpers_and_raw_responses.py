@@ -93,7 +93,9 @@ WAYS: list[tuple[Callable[[], Any], Any, int]] = [
 
 
 @pytest.mark.parametrize(("way", "numbers", "first_tokens"), WAYS, ids=[w[0].__name__ for w in WAYS])
-def test_10_every_way_is_one_call_and_unchanged(way: Callable[[], Any], numbers: Any, first_tokens: int) -> None:
+def test_10_every_way_is_one_call_and_unchanged(
+    way: Callable[[], Any], numbers: Any, first_tokens: int
+) -> None:
     """Types, values and headers are those of a run without the library; the call counts once, with its tokens."""
     bare = way()
     with observed() as found:
@@ -131,8 +133,14 @@ def shapes() -> list[Any]:
             out += [base, inspect.signature(cls), pickle.dumps(cls)]
             for method in ("request", "post", "get"):
                 function = getattr(cls, method)
-                out += [inspect.signature(function), inspect.iscoroutinefunction(function), function.__name__,
-                        function.__qualname__, function.__module__, function.__doc__]  # fmt: skip
+                out += [
+                    inspect.signature(function),
+                    inspect.iscoroutinefunction(function),
+                    function.__name__,
+                    function.__qualname__,
+                    function.__module__,
+                    function.__doc__,
+                ]
     return out
 
 

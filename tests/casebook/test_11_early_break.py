@@ -38,6 +38,7 @@ def first_text(vendor: str, event: Any) -> bool:
 
 def opened(vendor: str, double: Pieces, asynchronous: bool) -> Any:
     """A stream of the official client (a coroutine for one, if asynchronous)."""
+
     def answer(request: Any) -> Any:
         return httpx2.Response(200, headers=SSE, stream=double)
 
@@ -92,7 +93,9 @@ async def stop_async(vendor: str, double: Pieces, way: str, told: Callable[[], N
             break
     if way == "drop":
         del stream, event
-        for _ in range(20):  # the loop closes generators it finds unreachable, a layer of the SDK's at each turn
+        for _ in range(
+            20
+        ):  # the loop closes generators it finds unreachable, a layer of the SDK's at each turn
             gc.collect()
             await asyncio.sleep(0)
         return told()

@@ -38,7 +38,9 @@ def test_13_an_error_event_is_the_providers_error(before: int, way: str, asynchr
     with observed() as found:
         client = claude(stream([*a_full()[:before], ERROR]), asynchronous)
         with pytest.raises(anthropic.APIStatusError) as caught:
-            helper_events(client, **ASK) if way == "stream" else settle(client.messages.create(**ASK, stream=True))
+            helper_events(client, **ASK) if way == "stream" else settle(
+                client.messages.create(**ASK, stream=True)
+            )
         assert 200 == caught.value.status_code
         assert ({"error": 1}, {"overloaded_error": 1}) == (found.outcomes(), found.errors())
         assert ({"200": 1}, {}) == (found.by(ATTEMPTS), found.by(RETRIES))
@@ -61,7 +63,9 @@ def test_13_the_status_of_overload() -> None:
 
 def test_13_an_error_chunk_of_openai() -> None:
     """OpenAI's error inside a stream carries its own type."""
-    error = b"data: " + json.dumps({"error": {"message": "boom", "type": "server_error", "code": "x"}}).encode()
+    error = (
+        b"data: " + json.dumps({"error": {"message": "boom", "type": "server_error", "code": "x"}}).encode()
+    )
     with observed() as found:
         with pytest.raises(openai.APIError):
             settle(gpt(stream([*o_full()[:2], error + b"\n\n"])).chat.completions.create(**CHAT, stream=True))

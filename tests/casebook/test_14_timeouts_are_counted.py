@@ -96,7 +96,9 @@ def test_14_a_stream_cut_by_the_transport() -> None:
         assert 1 == found.samples(FIRST_CHUNK)
 
 
-@pytest.mark.parametrize("error", ["ReadTimeout", "ConnectTimeout", "WriteError", "RemoteProtocolError", "ProxyError"])
+@pytest.mark.parametrize(
+    "error", ["ReadTimeout", "ConnectTimeout", "WriteError", "RemoteProtocolError", "ProxyError"]
+)
 def test_14_both_packages_give_the_same_labels(error: str) -> None:
     """The same failure has the same labels through httpx and httpx2."""
     sets = []

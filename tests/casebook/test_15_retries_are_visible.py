@@ -31,7 +31,9 @@ BACK_OFF = 40  # ms; the case has 200
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_15_two_refusals_and_an_answer_are_one_good_call(asynchronous: bool) -> None:
     """429, 529, 200: one ``ok``, the back-off inside its duration, and what each attempt came to."""
-    answer = in_turn(refusal(429, "rate_limit_error", BACK_OFF), refusal(529, "overloaded_error", BACK_OFF), good)
+    answer = in_turn(
+        refusal(429, "rate_limit_error", BACK_OFF), refusal(529, "overloaded_error", BACK_OFF), good
+    )
     with observed() as found:
         settle(claude(answer, asynchronous).messages.create(**ASK))
         assert {"ok": 1} == found.outcomes()

@@ -22,8 +22,14 @@ from tests.wire_doubles import A_JSON, transport
 
 KNOWN = ("claude-opus-5", "our-own-tune-7")
 HOSTILE = (
-    "m" * 10_000, 'quote " and \\ backslash', "new\nline", "nul\x00", "\ud800 lone", "\u202e backwards", "",
-)  # fmt: skip
+    "m" * 10_000,
+    'quote " and \\ backslash',
+    "new\nline",
+    "nul\x00",
+    "\ud800 lone",
+    "\u202e backwards",
+    "",
+)
 
 
 def answer(request: Any) -> Any:
@@ -31,9 +37,13 @@ def answer(request: Any) -> Any:
     asked = json.loads(request.content)
     model = asked["model"]
     if model not in KNOWN:
-        return httpx2.Response(404, json={"type": "error", "error": {"type": "not_found_error", "message": model}})
+        return httpx2.Response(
+            404, json={"type": "error", "error": {"type": "not_found_error", "message": model}}
+        )
     body = {**A_JSON, "model": asked.get("echo", model)}
-    return httpx2.Response(200, content=json.dumps(body).encode(), headers={"content-type": "application/json"})
+    return httpx2.Response(
+        200, content=json.dumps(body).encode(), headers={"content-type": "application/json"}
+    )
 
 
 class Bomber:
@@ -113,7 +123,13 @@ def check_points(reader: InMemoryMetricReader) -> None:
     """The SDK has not folded anything into its point of overflow."""
     data = reader.get_metrics_data()
     assert data is not None
-    points = [p for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics for p in m.data.data_points]
+    points = [
+        p
+        for r in data.resource_metrics
+        for s in r.scope_metrics
+        for m in s.metrics
+        for p in m.data.data_points
+    ]
     assert points
     assert not any("otel.metric.overflow" in (p.attributes or {}) for p in points)
 
@@ -138,8 +154,14 @@ def test_18_no_other_field_of_the_wire_makes_series(where: str) -> None:
                 with lz_otel.operation(name, group=name, session=name):
                     bomber.call("claude-opus-5")
             else:
-                http = httpx2.Client(transport=transport(httpx2, lambda r, n=name: httpx2.Response(
-                    400, json={"type": "error", "error": {"type": n, "message": n}})))  # fmt: skip
+                http = httpx2.Client(
+                    transport=transport(
+                        httpx2,
+                        lambda r, n=name: httpx2.Response(
+                            400, json={"type": "error", "error": {"type": n, "message": n}}
+                        ),
+                    )
+                )
                 lz_otel.instrument_client(http)
                 http.post(MESSAGES_URL, json=ASK)
             if i in (599, 1199):

@@ -67,7 +67,12 @@ def answers(vendor: str) -> dict[str, tuple[Answer, bool]]:
         "stream": (200, {"content-type": SSE}, events, True),
         "unknown event": (200, {"content-type": SSE}, b"event: unheard_of\n" + odd + events, True),
         "no json in data": (200, {"content-type": SSE}, b"data: not json\n\n" + events, True),
-        "long line": (200, {"content-type": SSE}, b"event: x\ndata: " + b"y" * 1_000_000 + b"\n\n" + events, True),
+        "long line": (
+            200,
+            {"content-type": SSE},
+            b"event: x\ndata: " + b"y" * 1_000_000 + b"\n\n" + events,
+            True,
+        ),
         "no last empty line": (200, {"content-type": SSE}, events.rstrip(b"\n"), True),
         "cut stream": (200, {"content-type": SSE}, events[: len(events) // 2], True),
         "nul": (200, {"content-type": JSON}, b"\x00\xff" * 50, False),
@@ -75,7 +80,9 @@ def answers(vendor: str) -> dict[str, tuple[Answer, bool]]:
         "error of null": (400, {"content-type": JSON}, b'{"error": null}', False),
         "error of text": (500, {"content-type": JSON}, b'{"error": "x", "type": 3}', False),
     }
-    return out | {name: ((status, headers, body), may) for name, (status, headers, body, may) in others.items()}
+    return out | {
+        name: ((status, headers, body), may) for name, (status, headers, body, may) in others.items()
+    }
 
 
 def chain(error: BaseException | None) -> list[tuple[str, str]]:
@@ -140,6 +147,7 @@ def _short_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_20_odd_answers_change_nothing(vendor: str, streamed: bool, asynchronous: bool) -> None:
     """The same values or the same exceptions, by the same number of requests; one call; only sane counts."""
     for name, ((status, headers, body), may_count) in answers(vendor).items():
+
         def answer(request: Any, status: int = status, headers: Any = headers, body: bytes = body) -> Any:
             return status, headers, [body[i : i + 65_536] for i in range(0, len(body), 65_536)]
 
@@ -220,8 +228,13 @@ def test_20_our_own_faults_stay_with_us(
     """Each entry point fails at every turn: values and exceptions are the same, the fault is counted and told once."""
     owner, attribute = ENTRY_POINTS[name]
     refused = lambda request: httpx2.ConnectError("no", request=request)  # noqa: E731
-    ways = [(v, s, a, answer) for v in ("anthropic", "openai") for s in (False, True) for a in (False, True)
-            for answer in (good, refused)]  # fmt: skip
+    ways = [
+        (v, s, a, answer)
+        for v in ("anthropic", "openai")
+        for s in (False, True)
+        for a in (False, True)
+        for answer in (good, refused)
+    ]
     bare = [outcome(*way) for way in ways]
     guard.reset()
     met: list[int] = []

@@ -29,13 +29,20 @@ def points() -> list[Any]:
     """Everything that the library hooks."""
     out: list[Any] = []
     for module in (httpx, httpx2):
-        out += [module.HTTPTransport.__dict__["handle_request"],
-                module.AsyncHTTPTransport.__dict__["handle_async_request"],
-                module.Client.__dict__["send"], module.AsyncClient.__dict__["send"]]  # fmt: skip
+        out += [
+            module.HTTPTransport.__dict__["handle_request"],
+            module.AsyncHTTPTransport.__dict__["handle_async_request"],
+            module.Client.__dict__["send"],
+            module.AsyncClient.__dict__["send"],
+        ]
     for sdk in (anthropic, openai):
         base = sdk._base_client
-        out += [base.SyncAPIClient.__dict__["request"], base.AsyncAPIClient.__dict__["request"],
-                base.SyncAPIClient.__dict__.get("_request"), base.AsyncAPIClient.__dict__.get("_request")]  # fmt: skip
+        out += [
+            base.SyncAPIClient.__dict__["request"],
+            base.AsyncAPIClient.__dict__["request"],
+            base.SyncAPIClient.__dict__.get("_request"),
+            base.AsyncAPIClient.__dict__.get("_request"),
+        ]
     return out
 
 
@@ -129,7 +136,10 @@ def test_21_overrides_and_hooks_still_run() -> None:
                 order.append("transport")
                 return httpx2.Response(200, json=A_JSON)
 
-        hooks = {"request": [lambda r: order.append("request")], "response": [lambda r: order.append("response")]}
+        hooks = {
+            "request": [lambda r: order.append("request")],
+            "response": [lambda r: order.append("response")],
+        }
         http = Mine(transport=Custom(), event_hooks=hooks)
         claude(None, http_client=http).messages.create(**ASK)
         assert type(http._transport) is Custom
@@ -184,9 +194,9 @@ ASK = {ASK!r}
 transport = lambda module, answer: module.MockTransport(answer)
 """
     done = run(tmp_path, BEFORE, head=head, PYTHONPATH=str(ROOT))
-    assert ["lz_otel lz_otel: observing httpx2 (and httpx, anthropic, openai when imported); metrics to nowhere"] == [
-        line for line in done.stdout.splitlines() if line.startswith("lz_otel")
-    ]
+    assert [
+        "lz_otel lz_otel: observing httpx2 (and httpx, anthropic, openai when imported); metrics to nowhere"
+    ] == [line for line in done.stdout.splitlines() if line.startswith("lz_otel")]
 
 
 BLOCKED = """
@@ -230,4 +240,3 @@ def test_21_a_plain_client_counts_once_however_often_it_is_told() -> None:
         assert [1, 0] == [lz_otel.instrument_client(http) for _ in range(2)]
         http.post(MESSAGES_URL, json=ASK)
         assert 1 == found.calls().count
-

@@ -86,9 +86,13 @@ def test_22_nothing_is_lost_over_an_outage(tmp_path: Path, receiver: Receiver) -
     script = tmp_path / "script.py"
     script.write_text(HEAD + RECOVERY)
     process = subprocess.Popen(
-        [sys.executable, str(script)], env=environment(**OTLP, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint),
-        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, str(script)],
+        env=environment(**OTLP, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint),
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert process.stdin is not None
     assert process.stdout is not None
 

@@ -71,8 +71,13 @@ def test_23_labels_do_not_tell_the_packages_apart() -> None:
     for way in ("d httpx", "d httpx2", "a"):
         with observed() as found:
             WAYS[way][0](True)
-            series.append({s.metric.name: sorted(labels for labels, _ in s.points)
-                           for s in found.seen.store.snapshot() if s.metric.name != "lz.internal.overhead"})  # fmt: skip
+            series.append(
+                {
+                    s.metric.name: sorted(labels for labels, _ in s.points)
+                    for s in found.seen.store.snapshot()
+                    if s.metric.name != "lz.internal.overhead"
+                }
+            )
     assert series[0] == series[1] == series[2]
 
 
@@ -162,7 +167,9 @@ assert lz_otel.status().hooked == ("httpx",), lz_otel.status()
 def test_23_neither_is_a_warning(tmp_path: Path) -> None:
     """Where nothing can be hooked, that is said as a warning, and instrument() returns."""
     body = "assert lz_otel.status().hooked == ()\n"
-    done = run(tmp_path, body, head=head({"httpx", "httpx2", "anthropic", "openai"}, ""), PYTHONPATH=str(ROOT))
+    done = run(
+        tmp_path, body, head=head({"httpx", "httpx2", "anthropic", "openai"}, ""), PYTHONPATH=str(ROOT)
+    )
     [line] = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
     assert "neither httpx nor httpx2 is installed" in line
 

@@ -49,7 +49,18 @@ RULES = sorted((ROOT / "alerts/rules").glob("*.yml"))
 WORDS = {"and", "or", "unless", "bool", "offset", "inf", "nan", "start", "end", "atan2"}
 GROUPING = re.compile(r"\b(?:by|on|ignoring|group_left|group_right|without)\s*\(([^)]*)\)")
 # Labels that the scrape, the receiver or an alert's rule adds
-ADDED = {"job", "instance", "le", "__name__", "alertname", "alertstate", "severity", "layer", "precision", "block_type"}
+ADDED = {
+    "job",
+    "instance",
+    "le",
+    "__name__",
+    "alertname",
+    "alertstate",
+    "severity",
+    "layer",
+    "precision",
+    "block_type",
+}
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -86,8 +97,11 @@ def traffic() -> None:
     """The calls of cases 01-04, 11, 13, 15 and 16."""
     error = sse({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=1)
-    limited = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "49",
-               "anthropic-ratelimit-requests-reset": f"{soon:%Y-%m-%dT%H:%M:%SZ}"}  # fmt: skip
+    limited = {
+        "anthropic-ratelimit-requests-limit": "50",
+        "anthropic-ratelimit-requests-remaining": "49",
+        "anthropic-ratelimit-requests-reset": f"{soon:%Y-%m-%dT%H:%M:%SZ}",
+    }
     claude(lambda r: httpx2.Response(200, headers=limited, json=A_JSON)).messages.create(**ASK)
     settle(claude(stream([p for e in a_full() for p in (0.002, e)])).messages.create(**ASK, stream=True))
     gpt(json_body(O_JSON)).chat.completions.create(**CHAT)
@@ -97,20 +111,28 @@ def traffic() -> None:
     stopped.close()
     with pytest.raises(anthropic.APIStatusError):
         settle(claude(stream([*a_full()[:3], error])).messages.create(**ASK, stream=True))
-    claude(in_turn(refusal(429, "rate_limit_error"), refusal(529, "overloaded_error"), good)).messages.create(**ASK)
+    claude(in_turn(refusal(429, "rate_limit_error"), refusal(529, "overloaded_error"), good)).messages.create(
+        **ASK
+    )
     with lz_otel.operation("ticket"):
         with pytest.raises(anthropic.APIStatusError):
             claude(refusal(529, "overloaded_error"), max_retries=0).messages.create(**ASK)
         gpt(json_body(O_JSON)).chat.completions.create(**CHAT)
     lz_otel.record_quality(0.97)
     lz_otel.record_response_cache(hit=True)
-    gpt(json_body(EMBEDDING)).embeddings.create(model="text-embedding-3-small", input="x", encoding_format="float")
+    gpt(json_body(EMBEDDING)).embeddings.create(
+        model="text-embedding-3-small", input="x", encoding_format="float"
+    )
     with pytest.raises(openai.APIConnectionError):
         gpt(lambda r: httpx2.ConnectError("no", request=r), max_retries=0).chat.completions.create(**CHAT)
 
 
-EMBEDDING = {"object": "list", "model": "text-embedding-3-small", "usage": {"prompt_tokens": 7, "total_tokens": 7},
-             "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]}  # fmt: skip
+EMBEDDING = {
+    "object": "list",
+    "model": "text-embedding-3-small",
+    "usage": {"prompt_tokens": 7, "total_tokens": 7},
+    "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}],
+}
 
 
 class Exposed:
@@ -120,9 +142,13 @@ class Exposed:
         registry, reader = CollectorRegistry(), InMemoryMetricReader()
         provider = MeterProvider([reader])
         with testing.capture(
-            strict=True, exporters="prometheus", prometheus_port=0, registry=registry, meter_provider=provider,
+            strict=True,
+            exporters="prometheus",
+            prometheus_port=0,
+            registry=registry,
+            meter_provider=provider,
             overhead_sample=1.0,
-        ):  # fmt: skip
+        ):
             traffic()
             self.text = generate_latest(registry).decode()
             data = reader.get_metrics_data()
@@ -145,7 +171,9 @@ def whole() -> dict[str, set[str]]:
     for line in generate_latest(registry).decode().splitlines():
         if not line.startswith("#"):
             name, _, rest = line.partition("{")
-            out.setdefault(name.partition(" ")[0], set()).update(re.findall(r'(\w+)="', rest.rpartition("}")[0]))
+            out.setdefault(name.partition(" ")[0], set()).update(
+                re.findall(r'(\w+)="', rest.rpartition("}")[0])
+            )
     return out
 
 
@@ -161,7 +189,10 @@ def test_24_the_traffic_fills_the_metrics_of_every_call(exposed: Exposed) -> Non
     families = {"symbolic", "pruning", "intent", "zeroing", "scheduling"}
     missing = set()
     for metric in catalogue.selected("latest"):
-        if metric.mechanism in families or metric.name in ("lz.fast_path.engine.duration", "lz.fast_path.fallbacks"):
+        if metric.mechanism in families or metric.name in (
+            "lz.fast_path.engine.duration",
+            "lz.fast_path.fallbacks",
+        ):
             continue
         if not any(n.startswith(metric.prometheus) for n, _ in exposed.pulled):
             missing.add(metric.name)
@@ -170,7 +201,9 @@ def test_24_the_traffic_fills_the_metrics_of_every_call(exposed: Exposed) -> Non
 
 def test_24_every_name_is_exposed_or_recorded(whole: dict[str, set[str]]) -> None:
     """Each name in each expression is a sample of the exposition, a recorded series, or of another exporter."""
-    known = set(whole) | {r["record"] for _, r in documents() if "record" in r} | {m.prometheus for m in EXTERNAL}
+    known = (
+        set(whole) | {r["record"] for _, r in documents() if "record" in r} | {m.prometheus for m in EXTERNAL}
+    )
     unknown = {(where, n) for where, expr in expressions() for n in names(expr) if n not in known}
     assert set() == unknown
     used = {n for _, expr in expressions() for n in names(expr)}
@@ -190,19 +223,27 @@ def test_24_every_label_and_value_exists(whole: dict[str, set[str]]) -> None:
                 values = closed.get((family, label))
                 if values and "$" not in value:
                     literal = re.fullmatch(r"[\w|.]*", value)
-                    words = value.split("|") if "~" in sign and literal else [value] if "~" not in sign else []
+                    words = (
+                        value.split("|") if "~" in sign and literal else [value] if "~" not in sign else []
+                    )
                     assert set(words) <= values | {""}, f"{label}{sign}{value}: {where}"
 
 
 def test_24_grouping_labels_exist(whole: dict[str, set[str]]) -> None:
     """A label in by (...) exists on what is grouped, or is made in the same expression."""
-    recorded = {r["record"]: set(re.findall(r"\w+", " ".join(GROUPING.findall(r["expr"]))))
-                | set(r.get("labels") or ()) for _, r in documents() if "record" in r}  # fmt: skip
+    recorded = {
+        r["record"]: set(re.findall(r"\w+", " ".join(GROUPING.findall(r["expr"]))))
+        | set(r.get("labels") or ())
+        for _, r in documents()
+        if "record" in r
+    }
     everything = set().union(*whole.values(), *recorded.values()) | ADDED
     external = {label for m in EXTERNAL for label in m.labels}
     for where, expr in expressions():
         made = set(re.findall(r'label_(?:replace|join)\([^"]*"(\w+)"', expr))
-        carried = set().union(*(whole.get(n, set()) | recorded.get(n, set()) for n in names(expr)), made, ADDED, external)
+        carried = set().union(
+            *(whole.get(n, set()) | recorded.get(n, set()) for n in names(expr)), made, ADDED, external
+        )
         if "__name__" in expr:
             carried |= everything
         for group in GROUPING.findall(expr):
@@ -240,8 +281,13 @@ def test_24_buckets_tell_fast_from_slow() -> None:
 def test_24_ten_calls_of_two_seconds(exposed: Exposed) -> None:
     """Money, seconds and tokens carry the unit in their names as the expressions read them."""
     sample_names = {n for n, _ in exposed.pulled}
-    assert {"lz_cost_usd_total", "gen_ai_client_inference_duration_seconds_bucket", "lz_attempts_total",
-            "gen_ai_client_inference_usage_input_tokens_total", "lz_call_active"} <= sample_names  # fmt: skip
+    assert {
+        "lz_cost_usd_total",
+        "gen_ai_client_inference_duration_seconds_bucket",
+        "lz_attempts_total",
+        "gen_ai_client_inference_usage_input_tokens_total",
+        "lz_call_active",
+    } <= sample_names
 
 
 def test_24_three_instances(exposed: Exposed, tmp_path: Path) -> None:
@@ -254,20 +300,35 @@ def test_24_three_instances(exposed: Exposed, tmp_path: Path) -> None:
             series.append({"series": f"{name}{{{text}}}", "values": f"0x20 {value}x40"})
     times_three = [
         "sum({r})".replace("{r}", name)
-        for name in ("job:llm_calls:rate5m", "job:llm_calls_failed:rate5m", "job_provider_model_route:lz_cost_usd:rate5m",
-                     "job_provider_model_route:llm_cache_read_input_tokens:rate5m")
-    ]  # fmt: skip
+        for name in (
+            "job:llm_calls:rate5m",
+            "job:llm_calls_failed:rate5m",
+            "job_provider_model_route:lz_cost_usd:rate5m",
+            "job_provider_model_route:llm_cache_read_input_tokens:rate5m",
+        )
+    ]
     bucket = "gen_ai_client_inference_duration_seconds_bucket"
-    same = ["job:llm_failures_per_call:ratio_rate5m", f"histogram_quantile(0.9, sum by (le) (rate({bucket}[5m])))"]
+    same = [
+        "job:llm_failures_per_call:ratio_rate5m",
+        f"histogram_quantile(0.9, sum by (le) (rate({bucket}[5m])))",
+    ]
     tests = [
-        {"expr": f"round(({_of(e, 'three')}) / ignoring(job) ({_of(e, 'one')}), 0.0001)", "eval_time": "22m",
-         "exp_samples": [{"labels": "{}", "value": factor}]}
-        for factor, exprs in ((3, times_three), (1, same)) for e in exprs
-    ]  # fmt: skip
+        {
+            "expr": f"round(({_of(e, 'three')}) / ignoring(job) ({_of(e, 'one')}), 0.0001)",
+            "eval_time": "22m",
+            "exp_samples": [{"labels": "{}", "value": factor}],
+        }
+        for factor, exprs in ((3, times_three), (1, same))
+        for e in exprs
+    ]
     case = {"interval": "1m", "input_series": series, "promql_expr_test": tests}
     path = tmp_path / "case.test.yml"
-    path.write_text(yaml.safe_dump({"rule_files": [str(p) for p in RULES], "evaluation_interval": "1m", "tests": [case]}))
-    done = subprocess.run([need("promtool"), "test", "rules", str(path)], capture_output=True, text=True, check=False)
+    path.write_text(
+        yaml.safe_dump({"rule_files": [str(p) for p in RULES], "evaluation_interval": "1m", "tests": [case]})
+    )
+    done = subprocess.run(
+        [need("promtool"), "test", "rules", str(path)], capture_output=True, text=True, check=False
+    )
     assert 0 == done.returncode, done.stdout + done.stderr
 
 
@@ -293,7 +354,9 @@ def test_24_boards_load_by_provisioning() -> None:
 
 def test_24_habits_of_all_expressions() -> None:
     """No rate of a gauge, no quantile but of a sum by (le), no mean of quantiles, no $__interval."""
-    gauges = {m.prometheus for m in (*catalogue.ALL, *EXTERNAL) if m.kind in (catalogue.GAUGE, catalogue.UP_DOWN)}
+    gauges = {
+        m.prometheus for m in (*catalogue.ALL, *EXTERNAL) if m.kind in (catalogue.GAUGE, catalogue.UP_DOWN)
+    }
     for where, expr in expressions():
         assert not set(re.findall(r"\b(?:rate|irate|increase)\(([\w:]+)", expr)) & gauges, where
         assert "$__interval" not in expr, where

@@ -50,7 +50,11 @@ def observed_client(answer: Any) -> httpx2.Client:
 def test_25_a_big_download_is_not_touched(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No metric, no entry into our code per piece, no memory, the same pieces, the same body object."""
     entered: list[str] = []
-    for owner, name in ((observer.Observer, "_along"), (observer.Observer, "_keep"), (observer.Observer, "head")):
+    for owner, name in (
+        (observer.Observer, "_along"),
+        (observer.Observer, "_keep"),
+        (observer.Observer, "head"),
+    ):
         monkeypatch.setattr(owner, name, lambda *a, n=name: entered.append(n))
     body: Any = None
 

@@ -48,10 +48,34 @@ ID = "i7d5kwv2"  # ids of answers: on spans by convention, nowhere else
 
 # Names that are exported by contract, and words that tell a dialect: these stay as they are
 NAMES = {
-    "model", "modelId", "model_id", "modelVersion", "model_version", "type", "object", "event", "event_type", "role", "status",
-    "stop_reason", "stopReason", "finish_reason", "finishReason", "finish_reasons", "service_tier", "speed", "inference_geo",
-    "code", "reason", "__type", "incomplete_details", "done_reason", "level", "provider", "error_type",
-}  # fmt: skip
+    "model",
+    "modelId",
+    "model_id",
+    "modelVersion",
+    "model_version",
+    "type",
+    "object",
+    "event",
+    "event_type",
+    "role",
+    "status",
+    "stop_reason",
+    "stopReason",
+    "finish_reason",
+    "finishReason",
+    "finish_reasons",
+    "service_tier",
+    "speed",
+    "inference_geo",
+    "code",
+    "reason",
+    "__type",
+    "incomplete_details",
+    "done_reason",
+    "level",
+    "provider",
+    "error_type",
+}
 IDS = {"id", "response_id", "responseId", "generation_id", "interaction_id"}
 
 
@@ -106,28 +130,62 @@ def marked_body(body: bytes, kind: str) -> bytes:
     lines = []
     for line in body.split(b"\n"):
         head, sep, data = line.partition(b"data:") if line.startswith(b"data:") else (b"", b"", line)
-        lines.append(head + sep + (b" " if sep else b"") + marked_json(data.strip()) if data.strip().startswith(b"{") else line)
+        lines.append(
+            head + sep + (b" " if sep else b"") + marked_json(data.strip())
+            if data.strip().startswith(b"{")
+            else line
+        )
     return b"\n".join([*lines, b": " + CANARY.encode(), b"", b""])
 
 
 MARKED_REQUEST = {
-    "authorization": f"Bearer {CANARY}", "x-api-key": CANARY, "cookie": f"a={CANARY}", "x-tenant": CANARY, "user-agent": CANARY,
-    "anthropic-sampling-intent": CANARY, "anthropic-layer-zero": "enabled", "anthropic-context-type": CANARY,
-    "anthropic-region": CANARY, "x-anthropic-layer-zero": f"enabled;prune_ratio={CANARY}", "anthropic-beta": CANARY,
-    "x-anthropic-layer-hint": f"zero-latency;priority={CANARY}", "x-anthropic-precision-mode": CANARY,
-    "x-anthropic-cache-policy": json.dumps({"anchor_blocks": [CANARY]}), "openai-organization": CANARY,
-    "x-stainless-retry-count": CANARY, "cf-aig-metadata": CANARY, "helicone-user-id": CANARY,
-}  # fmt: skip
-REPORT = base64.b64encode(json.dumps({"total_layers": 9, "zeroed_layers": CANARY, CANARY: 1}).encode()).decode()
+    "authorization": f"Bearer {CANARY}",
+    "x-api-key": CANARY,
+    "cookie": f"a={CANARY}",
+    "x-tenant": CANARY,
+    "user-agent": CANARY,
+    "anthropic-sampling-intent": CANARY,
+    "anthropic-layer-zero": "enabled",
+    "anthropic-context-type": CANARY,
+    "anthropic-region": CANARY,
+    "x-anthropic-layer-zero": f"enabled;prune_ratio={CANARY}",
+    "anthropic-beta": CANARY,
+    "x-anthropic-layer-hint": f"zero-latency;priority={CANARY}",
+    "x-anthropic-precision-mode": CANARY,
+    "x-anthropic-cache-policy": json.dumps({"anchor_blocks": [CANARY]}),
+    "openai-organization": CANARY,
+    "x-stainless-retry-count": CANARY,
+    "cf-aig-metadata": CANARY,
+    "helicone-user-id": CANARY,
+}
+REPORT = base64.b64encode(
+    json.dumps({"total_layers": 9, "zeroed_layers": CANARY, CANARY: 1}).encode()
+).decode()
 MARKED_RESPONSE = {
-    "request-id": CANARY, "x-request-id": CANARY, "set-cookie": CANARY, "server": CANARY, "x-anthropic-layer": CANARY,
-    "x-anthropic-zero-latency": CANARY, "x-anthropic-layer-served": CANARY, "x-anthropic-layer-zero-report": REPORT,
-    "anthropic-ratelimit-requests-remaining": CANARY, "anthropic-ratelimit-requests-reset": CANARY,
-    f"anthropic-ratelimit-{CANARY}-limit": "5", "x-ratelimit-remaining-tokens": CANARY, "retry-after": CANARY,
-    "cache-status": f"{CANARY}; hit; key={CANARY}", "cf-aig-cache-status": CANARY, "helicone-cache": CANARY,
-    "x-litellm-cache-key": CANARY, "x-litellm-model-id": CANARY, "x-portkey-cache-status": CANARY,
-    "anthropic-organization-id": CANARY, "x-cache": CANARY, "openai-organization": CANARY, "x-amzn-requestid": CANARY,
-}  # fmt: skip
+    "request-id": CANARY,
+    "x-request-id": CANARY,
+    "set-cookie": CANARY,
+    "server": CANARY,
+    "x-anthropic-layer": CANARY,
+    "x-anthropic-zero-latency": CANARY,
+    "x-anthropic-layer-served": CANARY,
+    "x-anthropic-layer-zero-report": REPORT,
+    "anthropic-ratelimit-requests-remaining": CANARY,
+    "anthropic-ratelimit-requests-reset": CANARY,
+    f"anthropic-ratelimit-{CANARY}-limit": "5",
+    "x-ratelimit-remaining-tokens": CANARY,
+    "retry-after": CANARY,
+    "cache-status": f"{CANARY}; hit; key={CANARY}",
+    "cf-aig-cache-status": CANARY,
+    "helicone-cache": CANARY,
+    "x-litellm-cache-key": CANARY,
+    "x-litellm-model-id": CANARY,
+    "x-portkey-cache-status": CANARY,
+    "anthropic-organization-id": CANARY,
+    "x-cache": CANARY,
+    "openai-organization": CANARY,
+    "x-amzn-requestid": CANARY,
+}
 
 
 def spellings(canary: str) -> set[bytes]:
@@ -171,12 +229,19 @@ class Exported(NamedTuple):
 
 
 def export(
-    run: Callable[[testing.Capture], None], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], **settings: Any
+    run: Callable[[testing.Capture], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    **settings: Any,
 ) -> Exported:
     """Run under every way out at once, and collect what came out of each."""
     registry, reader, spans, logs, receiver = (
-        CollectorRegistry(), InMemoryMetricReader(), InMemorySpanExporter(), Kept(), Receiver(),
-    )  # fmt: skip
+        CollectorRegistry(),
+        InMemoryMetricReader(),
+        InMemorySpanExporter(),
+        Kept(),
+        Receiver(),
+    )
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
     tracing = TracerProvider()
     tracing.add_span_processor(SimpleSpanProcessor(spans))
@@ -187,9 +252,16 @@ def export(
     guard.reset()
     try:
         with testing.capture(
-            exporters="prometheus,otlp,console", prometheus_port=0, registry=registry, tracer_provider=tracing,
-            meter_provider=MeterProvider([reader]), call_log=True, conventions="both", overhead_sample=1.0, **settings,
-        ) as seen:  # fmt: skip
+            exporters="prometheus,otlp,console",
+            prometheus_port=0,
+            registry=registry,
+            tracer_provider=tracing,
+            meter_provider=MeterProvider([reader]),
+            call_log=True,
+            conventions="both",
+            overhead_sample=1.0,
+            **settings,
+        ) as seen:
             run(seen)
             text = generate_latest(registry)
             data = reader.get_metrics_data()
@@ -200,15 +272,17 @@ def export(
         receiver.close()
     assert receiver.pushes
     assert data is not None
-    return Exported({
-        "prometheus": text,
-        "otlp": b"".join(p.SerializeToString() for p in receiver.pushes),
-        "meter provider": data.to_json().encode(),
-        "spans": "".join(s.to_json() for s in spans.get_finished_spans()).encode(),
-        "logs": "\n".join(logs.lines).encode("utf-8", "replace"),
-        "stdout": said.out.encode(),
-        "stderr": said.err.encode(),
-    })  # fmt: skip
+    return Exported(
+        {
+            "prometheus": text,
+            "otlp": b"".join(p.SerializeToString() for p in receiver.pushes),
+            "meter provider": data.to_json().encode(),
+            "spans": "".join(s.to_json() for s in spans.get_finished_spans()).encode(),
+            "logs": "\n".join(logs.lines).encode("utf-8", "replace"),
+            "stdout": said.out.encode(),
+            "stderr": said.err.encode(),
+        }
+    )
 
 
 def replay(exchanges: list[corpus.Exchange], seen: testing.Capture) -> int:
@@ -224,7 +298,11 @@ def replay(exchanges: list[corpus.Exchange], seen: testing.Capture) -> int:
     for one in exchanges:
         asked = one.request
         kind = one.headers.get("content-type", "application/json")
-        headers = {k: v for k, v in one.headers.items() if k not in ("content-encoding", "content-length", "transfer-encoding")}
+        headers = {
+            k: v
+            for k, v in one.headers.items()
+            if k not in ("content-encoding", "content-length", "transfer-encoding")
+        }
         left.append((one.status, {**headers, **MARKED_RESPONSE}, marked_body(one.body, kind)))
         body = marked_json(asked.body) if asked.body else b""
         url = f"https://u{CANARY}:p{CANARY}@{asked.host}{asked.path}?{asked.query}&key={CANARY}"
@@ -244,13 +322,20 @@ def test_19_recorded_bodies_of_every_dialect(
         replay(samples.exchanges(), seen)
         counted.append(seen.value(CALLS))
 
-    exported = export(run, monkeypatch, capfd, mechanisms="symbolic,pruning,intent,zeroing,scheduling,prompt_cache,response_cache")
+    exported = export(
+        run,
+        monkeypatch,
+        capfd,
+        mechanisms="symbolic,pruning,intent,zeroing,scheduling,prompt_cache,response_cache",
+    )
     assert counted[0] >= len(samples.exchanges()) - 1  # all but the embeddings
     assert set() == exported.leaks(CANARY)
     assert set() == {leak for leak in exported.leaks(ID) if leak[0] != "spans"}
 
 
-def test_19_the_whole_corpus(shared: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_19_the_whole_corpus(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The same over all recorded exchanges of the corpus, if it is here."""
     exchanges = list(corpus.exchanges(shared))[::3]
     played: list[int] = []
@@ -261,29 +346,61 @@ def test_19_the_whole_corpus(shared: Path, monkeypatch: pytest.MonkeyPatch, capf
 
 
 TOOL = {"name": f"tool_{CANARY}", "description": CANARY, "input_schema": {"type": "object", "title": CANARY}}
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png",
-                                     "data": base64.b64encode(CANARY.encode()).decode()}}  # fmt: skip
+IMAGE = {
+    "type": "image",
+    "source": {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": base64.b64encode(CANARY.encode()).decode(),
+    },
+}
 PROMPT: dict[str, Any] = {
     **ASK,
-    "system": [{"type": "text", "text": f"<layer-zero enabled=\"true\" prune_ratio=\"0.32\"/>\n{CANARY}",
-                "cache_control": {"type": "ephemeral"}}],
-    "messages": [{"role": "user", "content": [{"type": "text", "text": f"my mail is {CANARY}@example.org"}, IMAGE]}],
+    "system": [
+        {
+            "type": "text",
+            "text": f'<layer-zero enabled="true" prune_ratio="0.32"/>\n{CANARY}',
+            "cache_control": {"type": "ephemeral"},
+        }
+    ],
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": f"my mail is {CANARY}@example.org"}, IMAGE]}
+    ],
     "metadata": {"user_id": CANARY},
     "tools": [TOOL],
     "stop_sequences": [CANARY],
-}  # fmt: skip
-REFUSAL = {"type": "error", "error": {"type": f"{CANARY} was refused", "code": f"no {CANARY}",
-                                      "message": f"bad prompt: {CANARY}, key sk-ant-{CANARY}"}}  # fmt: skip
+}
+REFUSAL = {
+    "type": "error",
+    "error": {
+        "type": f"{CANARY} was refused",
+        "code": f"no {CANARY}",
+        "message": f"bad prompt: {CANARY}, key sk-ant-{CANARY}",
+    },
+}
 
 
 def answer_stream() -> list[bytes]:
     """A_FULL with the canary as its text."""
     start = {**A_JSON, "content": [], "stop_reason": None, "usage": U(1)}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-    delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": CANARY, "zeroing_mask": CANARY}}
+    delta = {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": CANARY, "zeroing_mask": CANARY},
+    }
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": U(20)}
-    return [sse(e) for e in ({"type": "message_start", "message": start}, block, delta,
-                             {"type": "content_block_stop", "index": 0}, end, {"type": "message_stop"})]  # fmt: skip
+    return [
+        sse(e)
+        for e in (
+            {"type": "message_start", "message": start},
+            block,
+            delta,
+            {"type": "content_block_stop", "index": 0},
+            end,
+            {"type": "message_stop"},
+        )
+    ]
 
 
 def calls_of_the_case() -> None:
@@ -295,15 +412,26 @@ def calls_of_the_case() -> None:
         (lambda r: (200, SSE, answer_stream()), True),
         (lambda r: (200, SSE, [*answer_stream()[:3], sse({**REFUSAL, "type": "error"})]), True),
         (lambda r: (200, {"content-type": "application/json"}, [CANARY.encode()]), False),
-        (lambda r: (200, {"content-type": "application/json", "content-encoding": "gzip"}, [CANARY.encode()]), False),
+        (
+            lambda r: (
+                200,
+                {"content-type": "application/json", "content-encoding": "gzip"},
+                [CANARY.encode()],
+            ),
+            False,
+        ),
         (lambda r: httpx2.ConnectError(f"https://{CANARY}@10.0.0.1:{CANARY}", request=r), False),
         (lambda r: (200, SSE, [*answer_stream()[:3], httpx2.ReadError(CANARY)]), True),
     ]
     for answer, streamed in answers:
         client = claude(
-            answer, api_key=f"sk-ant-{CANARY}", default_headers={"x-tenant": CANARY}, max_retries=0,
-            base_url=f"https://{CANARY}:{CANARY}@{CANARY}.host.test/{CANARY}", default_query={"key": CANARY},
-        )  # fmt: skip
+            answer,
+            api_key=f"sk-ant-{CANARY}",
+            default_headers={"x-tenant": CANARY},
+            max_retries=0,
+            base_url=f"https://{CANARY}:{CANARY}@{CANARY}.host.test/{CANARY}",
+            default_query={"key": CANARY},
+        )
         with lz_otel.operation("case", session=CANARY) as operation:
             try:
                 settle(client.messages.create(**PROMPT, stream=streamed))
@@ -312,12 +440,16 @@ def calls_of_the_case() -> None:
                 pass
 
 
-def test_19_keys_prompts_answers_and_errors(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_19_keys_prompts_answers_and_errors(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The calls of the case, through the SDK, in every mechanism's sight: nothing gets out."""
     exported = export(
-        lambda seen: calls_of_the_case(), monkeypatch, capfd,
+        lambda seen: calls_of_the_case(),
+        monkeypatch,
+        capfd,
         mechanisms="symbolic,pruning,intent,zeroing,scheduling,prompt_cache,response_cache",
-    )  # fmt: skip
+    )
     assert b"claude-opus-5" in exported.ways["prometheus"]
     assert b"claude-opus-5" in exported.ways["logs"]
     assert b"claude-opus-5" in exported.ways["stdout"]
@@ -325,7 +457,9 @@ def test_19_keys_prompts_answers_and_errors(monkeypatch: pytest.MonkeyPatch, cap
     assert set() == exported.leaks(CANARY)
 
 
-def test_19_our_own_faults_quote_nothing(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_19_our_own_faults_quote_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """A step of ours that fails with the prompt in its message and its locals says neither."""
 
     def fails(ended: Any, legacy: bool = False) -> Any:
@@ -416,9 +550,16 @@ lz_otel.uninstrument()
 @pytest.mark.parametrize("conventions", ["", "http", "http/dup"])
 def test_19_http_spans_that_we_switched_on(conventions: str) -> None:
     """No query, user, password or text of an exception is in the HTTP spans of the two modules; the path is."""
-    env = {**os.environ, "PYTHONPATH": ".", "CANARY": CANARY, "OTEL_TRACES_EXPORTER": "console",
-           "OTEL_SEMCONV_STABILITY_OPT_IN": conventions}  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", HTTP_SPANS], env=env, capture_output=True, text=True, timeout=60, check=True)
+    env = {
+        **os.environ,
+        "PYTHONPATH": ".",
+        "CANARY": CANARY,
+        "OTEL_TRACES_EXPORTER": "console",
+        "OTEL_SEMCONV_STABILITY_OPT_IN": conventions,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", HTTP_SPANS], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
     found = []
     at, text = 0, done.stdout.strip()
     while at < len(text):
@@ -431,7 +572,10 @@ def test_19_http_spans_that_we_switched_on(conventions: str) -> None:
     names = {"": {"http.url"}, "http": {"url.full"}, "http/dup": {"http.url", "url.full"}}[conventions]
     for one in by_http:
         for name in names:
-            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(v1beta/models/[^?]+|elsewhere|v1/messages)", one["attributes"][name])
+            assert re.fullmatch(
+                r"http://127\.0\.0\.1:\d+/(v1beta/models/[^?]+|elsewhere|v1/messages)",
+                one["attributes"][name],
+            )
     assert 8 == sum(event["name"] == "exception" for one in by_http for event in one["events"])
     assert {"ERROR"} == {one["status"]["status_code"] for one in by_http}
     assert set() == Exported({"stdout": done.stdout.encode(), "stderr": done.stderr.encode()}).leaks(CANARY)
@@ -439,8 +583,13 @@ def test_19_http_spans_that_we_switched_on(conventions: str) -> None:
 
 def test_19_the_search_finds_what_it_looks_for() -> None:
     """The canary is found in each of its spellings, wherever it stands."""
-    hidden = [CANARY, base64.b64encode(f"a{CANARY}b".encode()).decode(), base64.b64encode(f"ab{CANARY}bc".encode()).decode(),
-              CANARY.encode().hex(), hashlib.sha256(CANARY.encode()).hexdigest()]  # fmt: skip
+    hidden = [
+        CANARY,
+        base64.b64encode(f"a{CANARY}b".encode()).decode(),
+        base64.b64encode(f"ab{CANARY}bc".encode()).decode(),
+        CANARY.encode().hex(),
+        hashlib.sha256(CANARY.encode()).hexdigest(),
+    ]
     for text in hidden:
         assert Exported({"x": f"..{text}..".encode()}).leaks(CANARY), text
     assert set() == Exported({"x": b"nothing of it"}).leaks(CANARY)

@@ -69,8 +69,12 @@ class Server:
                 self._answer(connection, self.cases[int(headers["x-case"])])
 
     def _answer(self, connection: socket.socket, case: Recorded) -> None:
-        keep = [(n, v) for n, vs in case.response_headers.items() for v in vs
-                if n not in ("content-length", "transfer-encoding", "connection", "keep-alive")]  # fmt: skip
+        keep = [
+            (n, v)
+            for n, vs in case.response_headers.items()
+            for v in vs
+            if n not in ("content-length", "transfer-encoding", "connection", "keep-alive")
+        ]
         empty = case.status in (204, 304)
         head = [f"HTTP/1.1 {case.status} X", *(f"{n}: {v}" for n, v in keep)]
         if not empty:
@@ -160,8 +164,12 @@ def replay(server: Server, name: str, asynchronous: bool, numbers: list[int]) ->
 
     def request_of(client: Any, number: int) -> Any:
         case = server.cases[number]
-        headers = [(n, v) for n, vs in case.request_headers.items() for v in vs
-                   if n not in ("host", "content-length", "transfer-encoding", "connection")]  # fmt: skip
+        headers = [
+            (n, v)
+            for n, vs in case.request_headers.items()
+            for v in vs
+            if n not in ("host", "content-length", "transfer-encoding", "connection")
+        ]
         return client.build_request(
             case.method, case.url, headers=[*headers, ("x-case", str(number))], content=case.request_body
         )
@@ -187,7 +195,9 @@ def replay(server: Server, name: str, asynchronous: bool, numbers: list[int]) ->
     return seen
 
 
-@pytest.mark.parametrize(("name", "asynchronous"), CLIENTS, ids=[f"{n}-{'async' if a else 'sync'}" for n, a in CLIENTS])
+@pytest.mark.parametrize(
+    ("name", "asynchronous"), CLIENTS, ids=[f"{n}-{'async' if a else 'sync'}" for n, a in CLIENTS]
+)
 def test_every_exchange_is_exactly_its_truth(
     server: Server, recorded: list[Recorded], name: str, asynchronous: bool
 ) -> None:
@@ -202,9 +212,11 @@ def test_every_exchange_is_exactly_its_truth(
             seen = replay(server, name, asynchronous, numbers)
         for number in numbers:
             case = recorded[number]
-            found = differences(case.truth, seen.get(number)) if case.truth["is_llm_call"] else (
-                ["was taken for a call"] if number in seen else []
-            )  # fmt: skip
+            found = (
+                differences(case.truth, seen.get(number))
+                if case.truth["is_llm_call"]
+                else (["was taken for a call"] if number in seen else [])
+            )
             wrong += [f"{how} {case.key}: {text}" for text in found]
             right[case.api][how] += not found
     print(f"\n{name}, {'async' if asynchronous else 'sync'}: exchanges that are exactly right")

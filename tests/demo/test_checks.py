@@ -99,7 +99,9 @@ def test_a_call_given_up_may_count_or_not() -> None:
     only_begun = [*rows(), rows("cancelled")[0]]
     assert {} == {k.name: k for k in compare(store_of(only_begun), [record(), lost], {"c1"}) if not k.equal}
     beyond = [*seen, rows()[2]]
-    assert {"input tokens"} == {k.name for k in compare(store_of(beyond), [record(), lost], {"c1"}) if not k.equal}
+    assert {"input tokens"} == {
+        k.name for k in compare(store_of(beyond), [record(), lost], {"c1"}) if not k.equal
+    }
 
 
 def test_fast_attempts_given_up_are_fallbacks() -> None:

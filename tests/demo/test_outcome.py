@@ -30,7 +30,9 @@ def test_equal_outcomes_have_no_difference() -> None:
     true.add(c.COST_USD, 0.3)
     mechanisms, metrics, found = differences("c0", mine, true)
     assert ({"symbolic": "equal"}, []) == (mechanisms, found)
-    assert {"lz.cost.usd", "ending", "path", "served_by"} == {name for name, equal in metrics.items() if equal}
+    assert {"lz.cost.usd", "ending", "path", "served_by"} == {
+        name for name, equal in metrics.items() if equal
+    }
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,9 @@ def test_a_figure_that_is_off_differs() -> None:
     mine.add(c.ZEROING_LAYERS, 3, "all")
     true.add(c.ZEROING_LAYERS, 3, "zeroed")
     _, metrics, found = differences("c0", mine, true)
-    assert {"lz.zeroing.mask_events", "lz.zeroing.layers"} == {name for name, equal in metrics.items() if not equal}
+    assert {"lz.zeroing.mask_events", "lz.zeroing.layers"} == {
+        name for name, equal in metrics.items() if not equal
+    }
     assert 3 == len(found)
     true.unknown.add("lz.zeroing.mask_events")
     assert 2 == len(differences("c0", mine, true)[2])
@@ -116,14 +120,44 @@ def test_the_second_opinion_is_decimal_and_by_the_published_prices() -> None:
 
 def test_the_last_attempt_is_the_call() -> None:
     """Of a call that was tried again only the last attempt decides; its first is an attempt."""
-    first = {"ordinal": 1, "call": "c0", "api": "messages", "status": 529, "ending": "error", "usage_sent": "none",
-             "path": "full", "served_by": "", "mechanisms": {}, "malformed": [], "fault": "overloaded",
-             "stream": False, "similar": False, "ghosts": 0}  # fmt: skip
-    last = {**first, "ordinal": 2, "status": 200, "ending": "complete", "usage_sent": "full", "fault": "",
-            "model": "claude-next-1", "input_tokens": 5, "uncached_tokens": 5, "cache_read_tokens": 0,
-            "cache_write_tokens": 0, "cache_write_5m_tokens": 0, "cache_write_1h_tokens": 0, "output_tokens": 3,
-            "would_output_tokens": 3, "reasoning_tokens": 0}  # fmt: skip
+    first = {
+        "ordinal": 1,
+        "call": "c0",
+        "api": "messages",
+        "status": 529,
+        "ending": "error",
+        "usage_sent": "none",
+        "path": "full",
+        "served_by": "",
+        "mechanisms": {},
+        "malformed": [],
+        "fault": "overloaded",
+        "stream": False,
+        "similar": False,
+        "ghosts": 0,
+    }
+    last = {
+        **first,
+        "ordinal": 2,
+        "status": 200,
+        "ending": "complete",
+        "usage_sent": "full",
+        "fault": "",
+        "model": "claude-next-1",
+        "input_tokens": 5,
+        "uncached_tokens": 5,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        "cache_write_5m_tokens": 0,
+        "cache_write_1h_tokens": 0,
+        "output_tokens": 3,
+        "would_output_tokens": 3,
+        "reasoning_tokens": 0,
+    }
     expected = Expected([last, first], {}, load("healthy").traffic, {})
     assert [529, 200] == [r["status"] for r in expected.attempts["c0"]]
-    assert ("ok", {"symbolic": ("miss", None)}) == (expected.calls["c0"].ending, expected.calls["c0"].verdicts)
+    assert ("ok", {"symbolic": ("miss", None)}) == (
+        expected.calls["c0"].ending,
+        expected.calls["c0"].verdicts,
+    )
     assert 1.0 == expected.calls["c0"].figures[(c.COST_UNPRICED.name,)]

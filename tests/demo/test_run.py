@@ -42,13 +42,23 @@ def test_a_short_run_ends_with_the_truth(capsys: pytest.CaptureFixture[str]) -> 
     """Some seconds of the demo in this process end with 0, both modes, money and equal figures."""
     assert 0 == run(seconds=2.0, port=0, rate=30)
     text = capsys.readouterr().out
-    for shown in ("figures equal the simulator's truth", "fast", "full", "symbolic", "prompt_cache", "saved", "$"):
+    for shown in (
+        "figures equal the simulator's truth",
+        "fast",
+        "full",
+        "symbolic",
+        "prompt_cache",
+        "saved",
+        "$",
+    ):
         assert shown in text
     assert "DIFFERS" not in text
     assert not lz_otel._runtime.status().enabled
 
 
-def test_a_difference_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Metrics that differ from the truth end the demo with 1, and the figure is named."""
     from lz_otel._judge.symbolic import Symbolic
 
@@ -70,8 +80,12 @@ def test_interrupted_it_says_the_summary() -> None:
     """Ctrl-C ends an endless demo within seconds, with the summary, status 0 and nothing on stderr."""
     child = subprocess.Popen(
         command("--forever", "--port", "0", "--rate", "30"),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
     assert child.stdout is not None
     first = next(line for line in child.stdout if line.startswith("metrics:"))
     time.sleep(1.0)
@@ -88,8 +102,12 @@ def test_a_taken_port_is_explained_and_the_demo_goes_on() -> None:
         port = str(taken.getsockname()[1])
         done = subprocess.run(
             command("--seconds", "1", "--rate", "20", "--host", "127.0.0.1", "--port", port),
-            capture_output=True, text=True, env=environment(), timeout=90, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=90,
+            check=False,
+        )
     assert 0 == done.returncode
     assert port in done.stderr
     assert 1 == len(done.stderr.strip().splitlines())
@@ -111,8 +129,10 @@ def test_metrics_are_served_meanwhile() -> None:
     """``/metrics`` answers while the demo runs, with the contract's names."""
     child = subprocess.Popen(
         command("--forever", "--host", "127.0.0.1", "--port", "0", "--rate", "20"),
-        stdout=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
     try:
         assert child.stdout is not None
         url = next(line.split()[1] for line in child.stdout if line.startswith("metrics:"))
@@ -132,7 +152,10 @@ def test_metrics_are_served_meanwhile() -> None:
 
 def test_the_rate_is_the_users_or_the_scenarios() -> None:
     """A rate that is given wins, else the scenario's is used."""
-    assert [7.0, load("healthy").traffic.rate] == [rate_of(load("healthy"), 7.0), rate_of(load("healthy"), 0.0)]
+    assert [7.0, load("healthy").traffic.rate] == [
+        rate_of(load("healthy"), 7.0),
+        rate_of(load("healthy"), 0.0),
+    ]
 
 
 def test_the_same_seed_makes_the_same_calls() -> None:

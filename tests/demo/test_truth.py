@@ -14,7 +14,9 @@ from lz_otel.demo.soak import memory_after
 from lz_otel.demo.truth import Result, cases, chosen, run_case
 
 QUICK = ("healthy", "only-symbolic", "only-prompt-cache")
-slow = pytest.mark.skipif(os.environ.get("LZ_SLOW") != "1", reason="takes a minute: set LZ_SLOW=1, or `make truth`")
+slow = pytest.mark.skipif(
+    os.environ.get("LZ_SLOW") != "1", reason="takes a minute: set LZ_SLOW=1, or `make truth`"
+)
 
 
 def short(name: str, calls: int = 120) -> Result:
@@ -73,7 +75,9 @@ def test_a_number_counted_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     assert {"lz.saved.usd{symbolic}"} == {difference.what for difference in result.differences}
 
 
-def test_the_report_says_what_differs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_says_what_differs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command ends with 1, and names case, call and both sides of what differs; with 0 when all is equal."""
     monkeypatch.setattr(Zeroing, "_masks", lambda *args: None)
     assert 1 == report.run(wanted=["only-zeroing"], calls=120)
@@ -88,7 +92,9 @@ def test_the_report_says_what_differs(monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_the_soak_reaches_every_memory() -> None:
     """Distinct prompts get verdicts of all mechanisms that have something to say, and what is held is measured."""
     sizes, verdicts = memory_after(200, parts=2)
-    assert {"symbolic", "pruning", "intent", "zeroing", "scheduling", "prompt_cache"} == {m for m, n in verdicts.items() if n == 200}
+    assert {"symbolic", "pruning", "intent", "zeroing", "scheduling", "prompt_cache"} == {
+        m for m, n in verdicts.items() if n == 200
+    }
     assert 0 < sizes[0] < sizes[1]
 
 

@@ -44,7 +44,9 @@ def value(rng: random.Random, metric: Metric) -> Any:
     return rng.choice((rng.randrange(1, 10**7), rng.random()))
 
 
-def measurements(seed: int, metrics: Iterable[Metric], per_metric: int = 6) -> list[tuple[Metric, tuple[str, ...], Any]]:
+def measurements(
+    seed: int, metrics: Iterable[Metric], per_metric: int = 6
+) -> list[tuple[Metric, tuple[str, ...], Any]]:
     """The same random measurements for the same seed."""
     rng = random.Random(seed)
     return [
@@ -86,7 +88,9 @@ def from_sdk(metrics_data: Any) -> dict[Key, float]:
             for metric in scope.metrics:
                 kind = type(metric.data).__name__
                 monotonic = getattr(metric.data, "is_monotonic", False)
-                name = catalogue.prometheus_name(metric.name, metric.unit, catalogue.COUNTER if monotonic else kind)
+                name = catalogue.prometheus_name(
+                    metric.name, metric.unit, catalogue.COUNTER if monotonic else kind
+                )
                 for point in metric.data.data_points:
                     labels = {catalogue.label_name(k): v for k, v in point.attributes.items()}
                     if kind != "Histogram":

@@ -113,7 +113,9 @@ class Receiver:
     def wait(self, pushes: int, seconds: float = 30) -> None:
         """Until so many pushes are here."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.pushes) >= pushes, seconds), f"{len(self.pushes)} pushes"
+            assert self._changed.wait_for(lambda: len(self.pushes) >= pushes, seconds), (
+                f"{len(self.pushes)} pushes"
+            )
 
     def last(self, name: str) -> dict[str, float]:
         """Sum of the last points of a metric (count, for a histogram), by ``service.instance.id``."""
@@ -122,13 +124,20 @@ class Receiver:
             if metric.name == name:
                 data = getattr(metric, metric.WhichOneof("data"))
                 out[resource["service.instance.id"]] = sum(
-                    p.count if metric.HasField("histogram") else p.as_double + p.as_int for p in data.data_points
+                    p.count if metric.HasField("histogram") else p.as_double + p.as_int
+                    for p in data.data_points
                 )
         return out
 
     def spans(self) -> list[str]:
         """Names of all spans."""
-        return [s.name for t in self.traces for r in t.resource_spans for scope in r.scope_spans for s in scope.spans]
+        return [
+            s.name
+            for t in self.traces
+            for r in t.resource_spans
+            for scope in r.scope_spans
+            for s in scope.spans
+        ]
 
     def resources(self) -> list[dict[str, str]]:
         """Attributes of all resources."""

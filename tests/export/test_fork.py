@@ -109,7 +109,9 @@ os.wait()
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_children_of_multiprocessing_push_at_their_end(method: str, receiver: Receiver, tmp_path: Path) -> None:
+def test_children_of_multiprocessing_push_at_their_end(
+    method: str, receiver: Receiver, tmp_path: Path
+) -> None:
     """Children of multiprocessing leave without atexit; their last values are pushed all the same."""
     script = tmp_path / "service.py"
     script.write_text(

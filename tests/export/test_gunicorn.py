@@ -103,9 +103,24 @@ def service(folder: Path, upstream: str, *arguments: str, **environment: str) ->
     port, log = free_port(), folder / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "-w", "2", "-b", f"127.0.0.1:{port}", *arguments, "service:app"],
+            [
+                sys.executable,
+                "-m",
+                "gunicorn",
+                "-w",
+                "2",
+                "-b",
+                f"127.0.0.1:{port}",
+                *arguments,
+                "service:app",
+            ],
             cwd=folder,
-            env={"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(ROOT), "UPSTREAM": upstream, **environment},
+            env={
+                "PATH": os.environ.get("PATH", ""),
+                "PYTHONPATH": str(ROOT),
+                "UPSTREAM": upstream,
+                **environment,
+            },
             stdout=file,
             stderr=file,
         )

@@ -80,13 +80,21 @@ def test_what_the_application_switched_on_is_its_own(spans: InMemorySpanExporter
 def test_every_part_of_a_url_goes(spans: InMemorySpanExporter) -> None:
     """Both ways to make a span, and every attribute that may hold a query, in whichever conventions."""
     tracer = http_spans._Provider().get_tracer("t")
-    given: dict[str, Any] = {"http.target": "/a?S", "url.original": "/b?S", "url.query": "S", "url.fragment": "S", "n": 1}
+    given: dict[str, Any] = {
+        "http.target": "/a?S",
+        "url.original": "/b?S",
+        "url.query": "S",
+        "url.fragment": "S",
+        "n": 1,
+    }
     tracer.start_span("one", attributes=given).end()
     with tracer.start_as_current_span("two", attributes=given), tracer.start_as_current_span("none"):
         pass
     none, *found = sorted(spans.get_finished_spans(), key=lambda span: span.name)
     assert {} == dict(none.attributes or {})
-    assert [{"http.target": "/a", "url.original": "/b", "n": 1}] * 2 == [dict(span.attributes or {}) for span in found]
+    assert [{"http.target": "/a", "url.original": "/b", "n": 1}] * 2 == [
+        dict(span.attributes or {}) for span in found
+    ]
 
 
 def test_an_instrumentor_that_fails_is_one_warning(

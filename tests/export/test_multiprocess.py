@@ -288,7 +288,9 @@ exporter.stop()
 store.add([ATTEMPT])
 show("lz_attempts")
 """
-    assert f"shop_orders_total 2.0\n{ATTEMPTS} 1.0\n['shop_orders_total 2.0']\n{ATTEMPTS} 1.0\n" == run(body, tmp_path)
+    assert f"shop_orders_total 2.0\n{ATTEMPTS} 1.0\n['shop_orders_total 2.0']\n{ATTEMPTS} 1.0\n" == run(
+        body, tmp_path
+    )
 
 
 def test_a_vanished_directory_reaches_nobody(tmp_path: Path) -> None:
@@ -309,7 +311,9 @@ print(store.value(catalogue.ATTEMPTS))
     assert "FileNotFoundError" in lines[0]
 
 
-def test_without_the_variable_it_says_so(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_it_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Set after prometheus_client was imported, the variable has no effect: one warning, and nothing else."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
     store = filled()

@@ -115,7 +115,13 @@ def test_a_clock_that_is_set_back_puts_no_point_before_its_start(monkeypatch: py
     exporter = PushExporter(one, exporter=memory.make)
     exporter.start()
     exporter.stop()
-    points = [p for r in memory.given[-1].resource_metrics for s in r.scope_metrics for m in s.metrics for p in m.data.data_points]
+    points = [
+        p
+        for r in memory.given[-1].resource_metrics
+        for s in r.scope_metrics
+        for m in s.metrics
+        for p in m.data.data_points
+    ]
     assert {(one.started_ns, one.started_ns)} == {(p.start_time_unix_nano, p.time_unix_nano) for p in points}
 
 
@@ -149,8 +155,9 @@ def test_empty_values_keep_their_keys() -> None:
         for point in metric.data.data_points:
             keys.setdefault(metric.name, set()).add(tuple(point.attributes))
     assert {m.name: {tuple(a.name for a in m.attributes)} for m in catalogue.selected("latest")}.items() <= {
-        **keys, "gen_ai.client.operation.duration": {tuple(a.name for a in catalogue.OPERATION_DURATION.attributes)},
-    }.items()  # fmt: skip
+        **keys,
+        "gen_ai.client.operation.duration": {tuple(a.name for a in catalogue.OPERATION_DURATION.attributes)},
+    }.items()
 
 
 def test_resource_is_the_sdks(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +217,9 @@ def test_an_outage_is_two_lines(
 
 def test_no_secret_in_the_warning(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """User, password, path and query of an endpoint never reach the log."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://user:canary1@127.0.0.1:1/canary2?key=canary3")
+    monkeypatch.setenv(
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://user:canary1@127.0.0.1:1/canary2?key=canary3"
+    )
     exporter = OtlpExporter(store(), 0.02, 1)
     exporter.start()
     until(lambda: caplog.records, "no warning")
@@ -303,7 +312,9 @@ def test_tls_and_names_that_fail_are_told_alike(
         with monkeypatch.context() as names:
             if "example" in endpoint:
                 unknown = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-                names.setattr(socket, "getaddrinfo", lambda *_, error=unknown, **__: (_ for _ in ()).throw(error))
+                names.setattr(
+                    socket, "getaddrinfo", lambda *_, error=unknown, **__: (_ for _ in ()).throw(error)
+                )
             exporter.start()
             until(lambda: caplog.records, "no warning")
             exporter.stop(20)
@@ -313,7 +324,9 @@ def test_tls_and_names_that_fail_are_told_alike(
     assert "Name or service not known" in texts[1]
 
 
-@pytest.mark.parametrize(("interval", "timeout", "limit"), [(60, 30, 30), (60, 5, 5), (10, 30, 10), (0.5, 30, 2), (0.5, 1, 1)])
+@pytest.mark.parametrize(
+    ("interval", "timeout", "limit"), [(60, 30, 30), (60, 5, 5), (10, 30, 10), (0.5, 30, 2), (0.5, 1, 1)]
+)
 def test_one_push_may_not_take_longer_than_told(interval: float, timeout: float, limit: float) -> None:
     """A push may take as long as the setting says, and not longer than the interval, but always 2 seconds."""
     memory = Memory()
@@ -331,7 +344,9 @@ def test_the_exporters_own_time_holds(own: str, limit: float, monkeypatch: pytes
     assert limit == getattr(made, "_client", made)._timeout
 
 
-def test_no_more_threads_reaches_nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_more_threads_reaches_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Where the system gives no thread, the host goes on, and it is told."""
     faults: list[str] = []
     monkeypatch.setattr(guard, "on_fault", faults.append)

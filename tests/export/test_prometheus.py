@@ -45,7 +45,9 @@ def exporter() -> Iterator[PrometheusExporter]:
     one.stop()
 
 
-def fetch(exporter: PrometheusExporter, path: str = "/metrics", method: str = "GET", **headers: str) -> tuple[bytes, str]:
+def fetch(
+    exporter: PrometheusExporter, path: str = "/metrics", method: str = "GET", **headers: str
+) -> tuple[bytes, str]:
     names = {k.replace("_", "-"): v for k, v in headers.items()}
     request = urllib.request.Request(f"http://127.0.0.1:{exporter.port}{path}", headers=names, method=method)
     with urllib.request.urlopen(request, timeout=20) as answer:
@@ -71,7 +73,13 @@ def test_direct_text_is_the_clients_text(model: str, samples: list[float], money
     store = Store(catalogue.selected("latest"))
     labels = ("chat", "anthropic", model, "", "")
     store.add([(catalogue.TIME_TO_FIRST_CHUNK, (*labels, "full"), s) for s in samples])
-    store.add([(COST, (*labels, ""), money), (catalogue.CALL_ACTIVE, labels, -count), (catalogue.INTERNAL_OVERHEAD, (), samples[0])])
+    store.add(
+        [
+            (COST, (*labels, ""), money),
+            (catalogue.CALL_ACTIVE, labels, -count),
+            (catalogue.INTERNAL_OVERHEAD, (), samples[0]),
+        ]
+    )
     store.add([(catalogue.TIME_PER_OUTPUT_CHUNK, (*labels, "fast"), ([count] * 21, money, 21 * count))])
     collector = StoreCollector(store)
     own = registry()
@@ -95,7 +103,10 @@ def test_types_and_help_come_from_the_catalogue() -> None:
     wanted = {m.prometheus: (types[m.kind], m.doc) for m in catalogue.selected("both")}
     got = {}
     for family in collector.collect():
-        got[family.name + ("_total" if family.type == "counter" else "")] = (family.type, family.documentation)
+        got[family.name + ("_total" if family.type == "counter" else "")] = (
+            family.type,
+            family.documentation,
+        )
     assert wanted == got
     assert "_created" not in collector.text()
 
@@ -190,9 +201,17 @@ class Stopped(threading.Event):
 
 @pytest.mark.parametrize(
     ("code", "waits"),
-    [(errno.EMFILE, [PAUSE]), (errno.ENFILE, [PAUSE]), (errno.ENOMEM, [PAUSE]), (errno.ENOBUFS, [PAUSE]), (errno.ECONNABORTED, [])],
+    [
+        (errno.EMFILE, [PAUSE]),
+        (errno.ENFILE, [PAUSE]),
+        (errno.ENOMEM, [PAUSE]),
+        (errno.ENOBUFS, [PAUSE]),
+        (errno.ECONNABORTED, []),
+    ],
 )
-def test_without_descriptors_no_spinning(monkeypatch: pytest.MonkeyPatch, code: int, waits: list[float]) -> None:
+def test_without_descriptors_no_spinning(
+    monkeypatch: pytest.MonkeyPatch, code: int, waits: list[float]
+) -> None:
     """While a pending connection cannot be accepted for want of descriptors, each try is followed by a pause a stop ends."""
     stopped = Stopped()
     server = _server._Server(("127.0.0.1", 0), lambda accept, names: (b"found", "text/plain"), stopped)
@@ -213,7 +232,9 @@ def test_without_descriptors_no_spinning(monkeypatch: pytest.MonkeyPatch, code: 
             assert found.read().endswith(b"found")
 
 
-def test_idle_connections_hold_few_threads(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_hold_few_threads(
+    exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Connections that say nothing take at most so many threads; those beyond are closed, and a scrape works after them."""
     monkeypatch.setattr(_server._Handler, "timeout", None)  # else the time limit would close them
     assert exporter.port is not None
@@ -229,7 +250,9 @@ def test_idle_connections_hold_few_threads(exporter: PrometheusExporter, monkeyp
     assert b"lz_cost_usd_total" in fetch(exporter)[0]
 
 
-def test_a_connection_that_says_nothing_is_closed(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_says_nothing_is_closed(
+    exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An idle connection gives its thread back after the time limit."""
     assert 10 == _server._Handler.timeout
     monkeypatch.setattr(_server._Handler, "timeout", 0.01)
@@ -238,7 +261,9 @@ def test_a_connection_that_says_nothing_is_closed(exporter: PrometheusExporter, 
         assert b"" == idle.recv(1)
 
 
-def test_clients_that_drip_lose_their_seats(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_that_drip_lose_their_seats(
+    exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A client that sends byte by byte never is idle: after the time limit the next one that finds no seat ends it."""
     monkeypatch.setattr(_server._Handler, "timeout", None)  # as if a byte came just in time, always
     monkeypatch.setattr(_server, "REQUEST_TIMEOUT", 0.0)
@@ -256,7 +281,9 @@ def test_clients_that_drip_lose_their_seats(exporter: PrometheusExporter, monkey
     assert b"lz_cost_usd_total" in fetch(exporter)[0]
 
 
-def test_a_thread_that_cannot_start_gives_its_seat_back(exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_cannot_start_gives_its_seat_back(
+    exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When the process may have no more threads, connections are closed; afterwards scrapes work as before."""
     assert exporter.port is not None
 
@@ -339,7 +366,9 @@ def test_a_clash_of_names_is_one_warning(caplog: pytest.LogCaptureFixture) -> No
     assert exporter.collector.text().encode() == body
     [record] = caplog.records
     assert "lz_cost_usd" in record.getMessage()
-    assert {"lz_cost_usd_total", "lz_cost_usd_created"} == {n for n, _ in from_text(generate_latest(own).decode())}
+    assert {"lz_cost_usd_total", "lz_cost_usd_created"} == {
+        n for n, _ in from_text(generate_latest(own).decode())
+    }
 
 
 class Broken:
@@ -352,7 +381,9 @@ class Broken:
         raise ZeroDivisionError("secret")
 
 
-def test_somebody_elses_broken_collector(exporter: PrometheusExporter, caplog: pytest.LogCaptureFixture) -> None:
+def test_somebody_elses_broken_collector(
+    exporter: PrometheusExporter, caplog: pytest.LogCaptureFixture
+) -> None:
     """A failing collector of the host does not take our series off our port; it is told once, without its text."""
     exporter._registry.register(Broken())  # type: ignore[arg-type]  # what a host may do
     assert [exporter.collector.text().encode()] * 2 == [fetch(exporter)[0] for _ in range(2)]
@@ -385,10 +416,19 @@ def test_scrapes_while_recording() -> None:
 @pytest.mark.parametrize(
     ("error", "hint"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "HOST to a name that resolves here"),
-        (OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"), "HOST to an address of this machine"),
+        (
+            socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+            "HOST to a name that resolves here",
+        ),
+        (
+            OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address"),
+            "HOST to an address of this machine",
+        ),
         (OSError(errno.EACCES, "Permission denied"), "PORT to a port that this user may listen on"),
-        (OSError(errno.EADDRINUSE, "Address already in use"), "PORT to a free port, or PROMETHEUS_MULTIPROC_DIR"),
+        (
+            OSError(errno.EADDRINUSE, "Address already in use"),
+            "PORT to a free port, or PROMETHEUS_MULTIPROC_DIR",
+        ),
     ],
 )
 @pytest.mark.parametrize("quiet", [False, True])
@@ -406,7 +446,9 @@ def test_the_hint_fits_the_reason(
         assert server._bind() is False
     texts = [r.getMessage() for r in caplog.records]
     assert int(not (quiet and error.errno == errno.EADDRINUSE)) == len(texts)
-    assert all(f"Set OTEL_EXPORTER_PROMETHEUS_{hint}" in text and str(error.strerror) in text for text in texts)
+    assert all(
+        f"Set OTEL_EXPORTER_PROMETHEUS_{hint}" in text and str(error.strerror) in text for text in texts
+    )
 
 
 def test_an_address_of_another_machine_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,7 +28,9 @@ ATTEMPTS = catalogue.ATTEMPTS
 LABELS = (*COMMON, "full")
 
 
-def set_up(*views: View, metrics: tuple[catalogue.Metric, ...] = (CHUNKS, ATTEMPTS)) -> tuple[Store, InMemoryMetricReader, ProviderExporter]:
+def set_up(
+    *views: View, metrics: tuple[catalogue.Metric, ...] = (CHUNKS, ATTEMPTS)
+) -> tuple[Store, InMemoryMetricReader, ProviderExporter]:
     reader = InMemoryMetricReader()
     store = Store(metrics)
     exporter = ProviderExporter(store, MeterProvider([reader], views=views), "1.2.3")
@@ -44,13 +46,17 @@ def prepared(samples: list[float]) -> tuple[list[int], float, int]:
 
 
 @settings(deadline=None)
-@given(st.lists(st.one_of(st.sampled_from((0.0, *CHUNKS.buckets)), st.floats(0, 1000)), min_size=1, max_size=50))
+@given(
+    st.lists(st.one_of(st.sampled_from((0.0, *CHUNKS.buckets)), st.floats(0, 1000)), min_size=1, max_size=50)
+)
 def test_values_within_keep_buckets_and_sum(samples: list[float]) -> None:
     """Each value lies inside its bucket, and the values of all samples add up to the true sum."""
     counts, total, _ = prepared(samples)
     values = values_within(CHUNKS.buckets, counts, total)
     assert list(range(len(counts))) == [bisect_left(CHUNKS.buckets, v) for v in values]
-    assert math.fsum(n * v for n, v in zip(counts, values, strict=True)) == pytest.approx(total, rel=1e-6, abs=1e-6)
+    assert math.fsum(n * v for n, v in zip(counts, values, strict=True)) == pytest.approx(
+        total, rel=1e-6, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("metric", [m for m in catalogue.ALL if m.buckets], ids=lambda m: m.name)
@@ -69,12 +75,17 @@ def test_prepared_samples_are_recorded_when_a_reader_collects(monkeypatch: pytes
     counts, total, n = prepared([0.004, 0.018, 0.018, 20.0])
     store.add([(CHUNKS, LABELS, (counts, total, n)), (ATTEMPTS, (*COMMON, "200"), 1)])
     count = "gen_ai_client_inference_time_per_output_chunk_seconds_count"
-    seen = [sum(v for (name, _), v in from_sdk(reader.get_metrics_data()).items() if name == count) for _ in range(3)]
+    seen = [
+        sum(v for (name, _), v in from_sdk(reader.get_metrics_data()).items() if name == count)
+        for _ in range(3)
+    ]
     exporter.stop()
     assert [3, 4, 4] == seen
-    assert from_text(StoreCollector(store).text()) == pytest.approx(from_sdk(reader.get_metrics_data()) | {
-        k: v for k, v in from_text(StoreCollector(store).text()).items() if k[0] == "lz_attempts_total"
-    }, rel=1e-6)  # fmt: skip
+    assert from_text(StoreCollector(store).text()) == pytest.approx(
+        from_sdk(reader.get_metrics_data())
+        | {k: v for k, v in from_text(StoreCollector(store).text()).items() if k[0] == "lz_attempts_total"},
+        rel=1e-6,
+    )
 
 
 def test_one_snapshot_per_collection(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +114,11 @@ def test_two_readers_see_everything() -> None:
     for n in range(1, 4):
         store.add([(ATTEMPTS, (*COMMON, "200"), 1)])
         for reader in readers:
-            assert [n] == [v for (name, _), v in from_sdk(reader.get_metrics_data()).items() if name == "lz_attempts_total"]
+            assert [n] == [
+                v
+                for (name, _), v in from_sdk(reader.get_metrics_data()).items()
+                if name == "lz_attempts_total"
+            ]
 
 
 def test_stop_and_start_again(caplog: pytest.LogCaptureFixture) -> None:

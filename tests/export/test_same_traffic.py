@@ -61,7 +61,10 @@ def scraped(port: int) -> dict[tuple[Any, ...], float]:
 
 def test_scrape_and_push_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every series and value is the same on both ways; only the labels listed above differ."""
-    with victoria_metrics(tmp_path, "-opentelemetry.usePrometheusNaming") as server, running("healthy", latency_scale=0.0) as simulator:
+    with (
+        victoria_metrics(tmp_path, "-opentelemetry.usePrometheusNaming") as server,
+        running("healthy", latency_scale=0.0) as simulator,
+    ):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"{server.url}/opentelemetry/v1/metrics")
         monkeypatch.setenv("OTEL_SERVICE_NAME", "shop")
         status = lz_otel.instrument(
@@ -87,6 +90,8 @@ def test_scrape_and_push_are_the_same(tmp_path: Path, monkeypatch: pytest.Monkey
     print(f"{len(by_scrape)} series by scrape, {len(by_push)} by push")
     assert len(by_scrape) > 500
     assert set(by_push) == set(by_scrape)
-    different = {k: (by_scrape[k], by_push[k]) for k in by_scrape if by_scrape[k] != pytest.approx(by_push[k])}
+    different = {
+        k: (by_scrape[k], by_push[k]) for k in by_scrape if by_scrape[k] != pytest.approx(by_push[k])
+    }
     # the reset is in seconds from now: both ways read the same header, and report the same number
     assert different == {}

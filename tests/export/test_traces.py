@@ -46,8 +46,14 @@ trace.get_tracer_provider().shutdown() if hasattr(trace.get_tracer_provider(), "
 
 def run(**environ: str) -> subprocess.CompletedProcess[str]:
     """The script in a process of its own."""
-    return subprocess.run([sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONPATH": ".", **environ},
-                          capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env={**os.environ, "PYTHONPATH": ".", **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
 
 
 def test_console_exporter_on_request() -> None:
@@ -90,9 +96,16 @@ def upstream() -> Iterator[str]:
 
 def environment(upstream: str, receiver: Receiver, **more: str) -> dict[str, str]:
     """Spans and metrics by OTLP, metrics only at the end."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "UPSTREAM": upstream, "OTEL_TRACES_EXPORTER": "otlp",
-            "OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
-            "LZ_OTEL_HTTP_SPANS": "off", **more}  # fmt: skip
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "UPSTREAM": upstream,
+        "OTEL_TRACES_EXPORTER": "otlp",
+        "OTEL_METRICS_EXPORTER": "otlp",
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
+        "LZ_OTEL_HTTP_SPANS": "off",
+        **more,
+    }
 
 
 UVICORN = """
@@ -131,8 +144,12 @@ def test_the_last_spans_of_uvicorn_are_sent(upstream: str, receiver: Receiver, t
     paths = f"{ROOT}{os.pathsep}{tmp_path}"
     log = tmp_path / "log"
     with log.open("wb") as out:
-        server = subprocess.Popen([sys.executable, "-m", "uvicorn", "traced_app:app", "--port", "0"],
-                                  env=environment(upstream, receiver, PYTHONPATH=paths), stdout=out, stderr=out)  # fmt: skip
+        server = subprocess.Popen(
+            [sys.executable, "-m", "uvicorn", "traced_app:app", "--port", "0"],
+            env=environment(upstream, receiver, PYTHONPATH=paths),
+            stdout=out,
+            stderr=out,
+        )
     try:
         deadline = time.monotonic() + 60
         while not (port := re.search(rb"running on http://127.0.0.1:(\d+)", log.read_bytes())):
@@ -153,12 +170,23 @@ def test_the_last_spans_of_uvicorn_are_sent(upstream: str, receiver: Receiver, t
 
 @pytest.mark.parametrize(
     "end",
-    ["", "lz_otel.uninstrument()", "import sys; sys.exit(0)", "lz_otel.uninstrument(); lz_otel.instrument(); ask(0)"],
+    [
+        "",
+        "lz_otel.uninstrument()",
+        "import sys; sys.exit(0)",
+        "lz_otel.uninstrument(); lz_otel.instrument(); ask(0)",
+    ],
 )
 def test_the_last_spans_of_an_exit_are_sent(end: str, upstream: str, receiver: Receiver) -> None:
     """Every ordinary end sends the spans of all calls, those that were not worked off yet included."""
-    done = subprocess.run([sys.executable, "-c", f"{ASKS}\nask(3)\n{end}"], env=environment(upstream, receiver),
-                          capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", f"{ASKS}\nask(3)\n{end}"],
+        env=environment(upstream, receiver),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert "" == done.stderr
     assert ["chat claude-opus-5"] * 3 == receiver.spans()
 
@@ -171,8 +199,14 @@ def test_a_child_sends_its_own_spans(kind: str, upstream: str, receiver: Receive
         "multiprocessing": "import multiprocessing\n"
         "child = multiprocessing.get_context('fork').Process(target=ask, args=(2,))\nchild.start(); child.join()",
     }[kind]
-    done = subprocess.run([sys.executable, "-c", f"{ASKS}\nask(1)\n{program}"], env=environment(upstream, receiver),
-                          capture_output=True, text=True, timeout=60, check=True)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", f"{ASKS}\nask(1)\n{program}"],
+        env=environment(upstream, receiver),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert "" == done.stderr
     assert ["chat claude-opus-5"] * 3 == receiver.spans()
 
@@ -181,11 +215,20 @@ def test_a_child_sends_its_own_spans(kind: str, upstream: str, receiver: Receive
 def test_a_receiver_that_is_no_help_keeps_nobody(fault: str, upstream: str, receiver: Receiver) -> None:
     """A receiver that is away, hangs or refuses delays an end by a bound, and costs a line for spans and one for metrics."""
     receiver.fail(fault)
-    done = subprocess.run([sys.executable, "-c", f"{ASKS}\nask(3)\nimport sys; sys.exit(5)"],
-                          env=environment(upstream, receiver), capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", f"{ASKS}\nask(3)\nimport sys; sys.exit(5)"],
+        env=environment(upstream, receiver),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert 5 == done.returncode
     lines = done.stderr.splitlines()
-    assert ([1, 1], 2) == ([sum(word in one for one in lines) for word in ("last spans", "OTLP exporter")], len(lines))
+    assert ([1, 1], 2) == (
+        [sum(word in one for one in lines) for word in ("last spans", "OTLP exporter")],
+        len(lines),
+    )
 
 
 class Kept(SpanExporter):
@@ -217,7 +260,10 @@ def test_waiting_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
     own.finish(0.05)
     assert [] == kept.names
     [record] = caplog.records
-    assert (logging.WARNING, "no answer in time") == (record.levelno, record.getMessage().split("(")[1].split(")")[0])
+    assert (logging.WARNING, "no answer in time") == (
+        record.levelno,
+        record.getMessage().split("(")[1].split(")")[0],
+    )
     done = own._done
     kept.let.set()
     assert done.wait(30)
@@ -265,8 +311,9 @@ def test_one_batch_of_several_that_fails_is_told() -> None:
 
     watched = traces._Watched(First())
     assert [SpanExportResult.FAILURE, SpanExportResult.SUCCESS] == [
-        watched.export([_Named("one")]), watched.export([_Named("two")])  # type: ignore[list-item]  # the name is all it needs
-    ]  # fmt: skip
+        watched.export([_Named("one")]),
+        watched.export([_Named("two")]),  # type: ignore[list-item]  # the name is all it needs
+    ]
     assert (True, False) == (watched.failed(), watched.failed())
 
 
@@ -342,8 +389,15 @@ print(flushed, [t.name for t in __import__("threading").enumerate() if t.name ==
 
 def test_the_applications_provider_is_left_alone() -> None:
     """A TracerProvider of the application is neither flushed nor shut down by us, and its settings are not judged."""
-    env = {**os.environ, "PYTHONPATH": ".", "OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}
-    done = subprocess.run([sys.executable, "-c", HOST], env=env, capture_output=True, text=True, timeout=60, check=True)
+    env = {
+        **os.environ,
+        "PYTHONPATH": ".",
+        "OTEL_TRACES_EXPORTER": "otlp",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", HOST], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
     assert ("[] []\n", "") == (done.stdout, done.stderr)
 
 

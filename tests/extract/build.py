@@ -54,9 +54,13 @@ def reader(
 
 
 def answer(
-    url: str, asked: Any, *pieces: bytes, status: int = 200, headers: Mapping[str, str] | None = None,
+    url: str,
+    asked: Any,
+    *pieces: bytes,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
     complete: bool = True,
-) -> Facts:  # fmt: skip
+) -> Facts:
     """The facts after the pieces, which come one per second."""
     found = reader(url, asked)
     assert found is not None

@@ -65,9 +65,13 @@ def exchanges(shared: Path) -> Iterator[Exchange]:
             asked, answer = exchange["request"], exchange["response"]
             url = urlsplit(asked["url"])
             request = Request(
-                asked["method"], url.hostname or "", url.path, url.query,
-                {name: values[0] for name, values in asked["headers"].items()}, raw(asked["body"]),
-            )  # fmt: skip
+                asked["method"],
+                url.hostname or "",
+                url.path,
+                url.query,
+                {name: values[0] for name, values in asked["headers"].items()},
+                raw(asked["body"]),
+            )
             headers = {name: values[0] for name, values in answer["headers"].items()}
             body = decoded(raw(answer["body"]), headers.get("content-encoding", ""))
             yield Exchange(

@@ -22,7 +22,9 @@ def anthropic(text: bytes) -> bytes:
     """An event whose text stands in JSON as given."""
     return (
         b"event: content_block_delta\n"
-        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"' + text + b'"}}\n\n'
+        b'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"'
+        + text
+        + b'"}}\n\n'
     )
 
 
@@ -59,10 +61,33 @@ def said(path: str, pieces: list[bytes]) -> dict[str, object]:
 
 
 ODD = (
-    b"", b"\\", b"\\\\", b'\\"', b'"', b'","text":"', b"a\nb", b"a\rb", b"\x00", b"\xff", b"\xc3", b"\xc3\xa9", b"\xed\xa0\x80",
-    "速い".encode(), "🦊".encode(), b"\xf4\x90\x80\x80", b"\\u0041", b"\\ud83e", b"\\n", b"\\x", b"\x7f", b"\t", b"\xc0\x80",
-    b'"}}\n\n', b"a\n\ndata: {}", b'"},"finish_reason":"stop","x":{"y":"',
-)  # fmt: skip
+    b"",
+    b"\\",
+    b"\\\\",
+    b'\\"',
+    b'"',
+    b'","text":"',
+    b"a\nb",
+    b"a\rb",
+    b"\x00",
+    b"\xff",
+    b"\xc3",
+    b"\xc3\xa9",
+    b"\xed\xa0\x80",
+    "速い".encode(),
+    "🦊".encode(),
+    b"\xf4\x90\x80\x80",
+    b"\\u0041",
+    b"\\ud83e",
+    b"\\n",
+    b"\\x",
+    b"\x7f",
+    b"\t",
+    b"\xc0\x80",
+    b'"}}\n\n',
+    b"a\n\ndata: {}",
+    b'"},"finish_reason":"stop","x":{"y":"',
+)
 
 
 @pytest.mark.parametrize("path", MAKERS)
@@ -70,13 +95,25 @@ ODD = (
 def test_an_odd_event_among_like_ones_reads_as_it_does_in_one_piece(path: str, odd: bytes) -> None:
     """Whatever stands where the text stood in earlier events, the facts are those of the whole stream in one piece."""
     make = MAKERS[path]
-    stream = [make(b"one"), make(b" two"), make(b"three"), make(odd), make(b"four"), make(odd + b"x"), make(b"five")]
+    stream = [
+        make(b"one"),
+        make(b" two"),
+        make(b"three"),
+        make(odd),
+        make(b"four"),
+        make(odd + b"x"),
+        make(b"five"),
+    ]
     assert said(path, [b"".join(stream)]) == said(path, stream)
 
 
 @pytest.mark.parametrize("path", MAKERS)
-@given(texts=st.lists(st.one_of(st.binary(max_size=6), st.text(max_size=6).map(lambda t: json.dumps(t)[1:-1].encode())),
-                      max_size=12))  # fmt: skip
+@given(
+    texts=st.lists(
+        st.one_of(st.binary(max_size=6), st.text(max_size=6).map(lambda t: json.dumps(t)[1:-1].encode())),
+        max_size=12,
+    )
+)
 def test_events_of_any_text_read_as_they_do_in_one_piece(path: str, texts: list[bytes]) -> None:
     """Event by event or all at once: the same facts, whatever the texts hold."""
     make = MAKERS[path]
@@ -93,7 +130,12 @@ def test_every_piece_of_text_is_counted_and_timed(path: str) -> None:
         found.feed(make(b"word %d" % number), number * 0.5)
     found.finish(True)
     facts = found.facts
-    assert (10, 10, 0.0, 4.5) == (facts.sse_events, facts.content_events, facts.first_content_at, facts.last_content_at)
+    assert (10, 10, 0.0, 4.5) == (
+        facts.sse_events,
+        facts.content_events,
+        facts.first_content_at,
+        facts.last_content_at,
+    )
     assert [4.5, 9] == facts.chunk_gaps[1:]
 
 

@@ -26,9 +26,15 @@ def usage(output: int, **more: Any) -> dict[str, Any]:
 def message(stated: Any, **more: Any) -> dict[str, Any]:
     """A whole message."""
     return {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-opus-5",
-        "content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn", "usage": stated, **more,
-    }  # fmt: skip
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-5",
+        "content": [{"type": "text", "text": "hello"}],
+        "stop_reason": "end_turn",
+        "usage": stated,
+        **more,
+    }
 
 
 def delta(**fields: Any) -> dict[str, Any]:
@@ -53,9 +59,17 @@ def ended(stated: Any) -> dict[str, Any]:
     [
         (usage(20), (2104, 2000, 100, 20)),
         ({"input_tokens": 50, "output_tokens": 5}, (50, None, None, 5)),
-        ({"input_tokens": 50, "output_tokens": 5, "cache_read_input_tokens": None, "cache_creation_input_tokens": None}, (50, None, None, 5)),
+        (
+            {
+                "input_tokens": 50,
+                "output_tokens": 5,
+                "cache_read_input_tokens": None,
+                "cache_creation_input_tokens": None,
+            },
+            (50, None, None, 5),
+        ),
     ],
-)  # fmt: skip
+)
 def test_input_is_the_sum_of_its_parts(stated: dict[str, Any], expected: tuple[int | None, ...]) -> None:
     """Casebook 01: the three input counts are disjoint; absent and null parts say nothing."""
     facts = answer(MESSAGES, ASKED, dumps(message(stated)))
@@ -147,8 +161,15 @@ def test_events_without_names() -> None:
 
 def test_sinks_get_all_in_order() -> None:
     """Text and masks reach their sinks whole and in order, whatever the chunking; a plain body too."""
-    stream = sse(START, BLOCK, HEL, delta(type="text_delta", text=" ", zeroing_mask=[True, False]), LO,
-                 delta(zeroing_mask="[True, False]"), delta(type="thinking_delta", thinking="no"))  # fmt: skip
+    stream = sse(
+        START,
+        BLOCK,
+        HEL,
+        delta(type="text_delta", text=" ", zeroing_mask=[True, False]),
+        LO,
+        delta(zeroing_mask="[True, False]"),
+        delta(type="thinking_delta", thinking="no"),
+    )
     for size in (1, 50, len(stream)):
         found = reader(MESSAGES, STREAMED)
         assert found is not None
@@ -219,9 +240,15 @@ def test_spend_limit_code() -> None:
 
 def test_reports_of_the_vendor() -> None:
     """Cache diagnosis, layer_zero, split of writes, tier, speed and place are taken over."""
-    stated = usage(20, layer_zero={"pruned_tokens": 7}, service_tier="priority", speed="fast", inference_geo="us",
-                   cache_creation={"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40},
-                   output_tokens_details={"thinking_tokens": 5})  # fmt: skip
+    stated = usage(
+        20,
+        layer_zero={"pruned_tokens": 7},
+        service_tier="priority",
+        speed="fast",
+        inference_geo="us",
+        cache_creation={"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40},
+        output_tokens_details={"thinking_tokens": 5},
+    )
     body = message(
         stated, diagnostics={"cache_miss_reason": {"type": "tools_changed", "cache_missed_input_tokens": 9}}
     )
@@ -308,8 +335,16 @@ def test_number_out_of_range() -> None:
 
 @pytest.mark.parametrize(
     ("model", "expected"),
-    [("m" * 10_000, "other"), ("a\nb", "other"), ("a\0b", "other"), ("\ud800", "other"), ('a"b\\c', 'a"b\\c'), ("", None), (7, None)],
-)  # fmt: skip
+    [
+        ("m" * 10_000, "other"),
+        ("a\nb", "other"),
+        ("a\0b", "other"),
+        ("\ud800", "other"),
+        ('a"b\\c', 'a"b\\c'),
+        ("", None),
+        (7, None),
+    ],
+)
 def test_hostile_model_names(model: Any, expected: str | None) -> None:
     """Casebook 18: a name that no label can hold becomes other, in a body as in a stream."""
     plain = answer(MESSAGES, ASKED, dumps(message(usage(20), model=model)))
@@ -344,10 +379,20 @@ def test_count_tokens_is_no_call() -> None:
 def test_request_fields() -> None:
     """One decode gives what mechanisms need; long values are slices of the body."""
     body = {
-        **STREAMED, "system": [{"type": "text", "text": "s"}], "tools": [{"name": "t"}], "cache_control": {"type": "ephemeral"},
-        "metadata": {"user_id": "u"}, "zeroing_threshold": 0.3, "stability_window": 5, "impact_tolerance": 0.1, "user_segment": "a",
-        "diagnostics": {"previous_message_id": None}, "speed": "fast", "service_tier": "auto", "temperature": 0.5,
-    }  # fmt: skip
+        **STREAMED,
+        "system": [{"type": "text", "text": "s"}],
+        "tools": [{"name": "t"}],
+        "cache_control": {"type": "ephemeral"},
+        "metadata": {"user_id": "u"},
+        "zeroing_threshold": 0.3,
+        "stability_window": 5,
+        "impact_tolerance": 0.1,
+        "user_segment": "a",
+        "diagnostics": {"previous_message_id": None},
+        "speed": "fast",
+        "service_tier": "auto",
+        "temperature": 0.5,
+    }
     found = reader(MESSAGES, body)
     assert found is not None
     fields = found.facts.request_fields
@@ -355,11 +400,19 @@ def test_request_fields() -> None:
     assert b'[{"type":"text","text":"s"}]' == bytes(fields.system)
     assert b'[{"name":"t"}]' == bytes(fields.tools)
     assert ({"type": "ephemeral"}, 0.3, 5, 0.1, "a") == (
-        fields.cache_control, fields.zeroing_threshold, fields.stability_window, fields.impact_tolerance, fields.user_segment,
-    )  # fmt: skip
+        fields.cache_control,
+        fields.zeroing_threshold,
+        fields.stability_window,
+        fields.impact_tolerance,
+        fields.user_segment,
+    )
     assert (10, 0.5, "fast", "auto", {"previous_message_id": None}) == (
-        fields.max_tokens, fields.temperature, fields.speed, fields.service_tier, fields.diagnostics,
-    )  # fmt: skip
+        fields.max_tokens,
+        fields.temperature,
+        fields.speed,
+        fields.service_tier,
+        fields.diagnostics,
+    )
 
 
 def test_a_request_of_wrong_kinds_is_still_a_call() -> None:

@@ -51,10 +51,37 @@ def sane(facts: Facts) -> None:
 
 
 NASTY = [
-    b"null", b"-5", b"1e400", b"-1", b"true", b'"12"', b"[]", b"{}", b"12.5", b"9223372036854775808",
-    b"NaN", b"Infinity", b'"\\ud800"', b"9" * 5000, b"[" * 2000, b"\r", b"\n\n", b"\r\n", b"\n", b'"', b"}",
-    b"\xff", b"\x00", b"data: ", b"event: error\n", b"data: {}\n\n", b"[DONE]", b"\xef\xbb\xbf", b",", b":",
-]  # fmt: skip
+    b"null",
+    b"-5",
+    b"1e400",
+    b"-1",
+    b"true",
+    b'"12"',
+    b"[]",
+    b"{}",
+    b"12.5",
+    b"9223372036854775808",
+    b"NaN",
+    b"Infinity",
+    b'"\\ud800"',
+    b"9" * 5000,
+    b"[" * 2000,
+    b"\r",
+    b"\n\n",
+    b"\r\n",
+    b"\n",
+    b'"',
+    b"}",
+    b"\xff",
+    b"\x00",
+    b"data: ",
+    b"event: error\n",
+    b"data: {}\n\n",
+    b"[DONE]",
+    b"\xef\xbb\xbf",
+    b",",
+    b":",
+]
 
 
 @cache

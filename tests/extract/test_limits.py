@@ -41,10 +41,20 @@ def test_anthropic() -> None:
 @pytest.mark.parametrize(
     ("reset", "expected"),
     [
-        ("12ms", 0.012), ("1s", 1.0), ("6m0s", 360.0), ("1h2m3.5s", 3723.5), ("0s", 0.0), ("7", 7.0), ("7.66s", 7.66),
-        ("500", 500.0), ("2m59.56s", 179.56), ("100us", 0.0001), ("100µs", 0.0001), ("2026-11-29T12:00:30Z", 30.0),
+        ("12ms", 0.012),
+        ("1s", 1.0),
+        ("6m0s", 360.0),
+        ("1h2m3.5s", 3723.5),
+        ("0s", 0.0),
+        ("7", 7.0),
+        ("7.66s", 7.66),
+        ("500", 500.0),
+        ("2m59.56s", 179.56),
+        ("100us", 0.0001),
+        ("100µs", 0.0001),
+        ("2026-11-29T12:00:30Z", 30.0),
     ],
-)  # fmt: skip
+)
 def test_resets(reset: str, expected: float) -> None:
     """Go durations, integer seconds and times all become seconds from now."""
     found = read({"x-ratelimit-remaining-tokens": "9", "x-ratelimit-reset-tokens": reset}, NOW)

@@ -10,9 +10,12 @@ from tests.extract.build import CHAT, RESPONSES, answer, dumps, reader, sse, tok
 
 ASKED = {"model": "gpt-5", "messages": [{"role": "user", "content": "x"}]}
 V = {
-    "prompt_tokens": 100, "completion_tokens": 30, "total_tokens": 130,
-    "prompt_tokens_details": {"cached_tokens": 80}, "completion_tokens_details": {"reasoning_tokens": 10},
-}  # fmt: skip
+    "prompt_tokens": 100,
+    "completion_tokens": 30,
+    "total_tokens": 130,
+    "prompt_tokens_details": {"cached_tokens": 80},
+    "completion_tokens_details": {"reasoning_tokens": 10},
+}
 
 
 def streamed(usage: bool | None) -> dict[str, Any]:
@@ -41,9 +44,12 @@ A, B = chunk(said({"content": "a"})), chunk(said({"content": "b"}))
 END = chunk(said({}, "stop"))
 USAGE = chunk([], usage=V)
 COMPLETION = {
-    "id": "chatcmpl-1", "model": "gpt-5-2025", "usage": V, "service_tier": "default",
+    "id": "chatcmpl-1",
+    "model": "gpt-5-2025",
+    "usage": V,
+    "service_tier": "default",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -52,13 +58,26 @@ COMPLETION = {
         (V, (100, 80, None, 30), []),
         (V | {"prompt_tokens_details": None}, (100, None, None, 30), []),
         (V | {"prompt_tokens_details": {"cached_tokens": 120}}, (100, 100, None, 30), ["usage"]),
-        (V | {"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 60}}, (100, 60, 40, 30), ["usage"]),
+        (
+            V | {"prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 60}},
+            (100, 60, 40, 30),
+            ["usage"],
+        ),
         (V | {"prompt_tokens_details": {"cached_tokens": -1}}, (100, None, None, 30), ["usage"]),
-        ({"prompt_tokens": 366, "completion_tokens": 5, "prompt_cache_hit_tokens": 256, "prompt_cache_miss_tokens": 110}, (366, 256, None, 5), []),
+        (
+            {
+                "prompt_tokens": 366,
+                "completion_tokens": 5,
+                "prompt_cache_hit_tokens": 256,
+                "prompt_cache_miss_tokens": 110,
+            },
+            (366, 256, None, 5),
+            [],
+        ),
         ([], (None, None, None, None), ["usage"]),
         (None, (None, None, None, None), []),
     ],
-)  # fmt: skip
+)
 def test_cached_tokens_are_inside(usage: Any, expected: tuple[int | None, ...], noted: list[str]) -> None:
     """Casebook 03: parts lie inside the prompt, never exceed it, and a contradiction is noted."""
     facts = answer(CHAT, ASKED, dumps(COMPLETION | {"usage": usage}))
@@ -119,12 +138,22 @@ def test_content_begins_after_the_role() -> None:
 @pytest.mark.parametrize(
     ("delta", "expected"),
     [
-        ({"content": "a"}, 1), ({"content": ""}, 0), ({"content": None}, 0), ({}, 0), ({"reasoning_content": "a"}, 1),
-        ({"reasoning": "a"}, 1), ({"refusal": "a"}, 1), ({"refusal": ""}, 0), ({"tool_calls": [{"index": 0}]}, 1),
-        ({"tool_calls": []}, 0), ({"tool_calls": None, "content": "a"}, 1), ({"function_call": {"arguments": "a"}}, 1),
-        ({"content": [{"type": "text", "text": "a"}]}, 1), ({"content": [{"type": "thinking", "thinking": [1]}]}, 1),
+        ({"content": "a"}, 1),
+        ({"content": ""}, 0),
+        ({"content": None}, 0),
+        ({}, 0),
+        ({"reasoning_content": "a"}, 1),
+        ({"reasoning": "a"}, 1),
+        ({"refusal": "a"}, 1),
+        ({"refusal": ""}, 0),
+        ({"tool_calls": [{"index": 0}]}, 1),
+        ({"tool_calls": []}, 0),
+        ({"tool_calls": None, "content": "a"}, 1),
+        ({"function_call": {"arguments": "a"}}, 1),
+        ({"content": [{"type": "text", "text": "a"}]}, 1),
+        ({"content": [{"type": "thinking", "thinking": [1]}]}, 1),
     ],
-)  # fmt: skip
+)
 def test_what_is_content(delta: dict[str, Any], expected: int) -> None:
     """Text, reasoning, refusals and tool calls are content, the first time and later."""
     facts = answer(CHAT, streamed(None), sse(chunk(said(delta))), sse(chunk(said(delta))))
@@ -172,20 +201,40 @@ def test_errors_inside_a_200(event: bytes, expected: tuple[str | None, str | Non
 @pytest.mark.parametrize(
     ("body", "headers", "expected"),
     [
-        ({"error": {"type": "insufficient_quota", "code": "credit_balance_exhausted", "message": "m"}}, {}, ("insufficient_quota", "credit_balance_exhausted")),
-        ({"error": {"code": "RateLimitReached", "message": "m"}}, {}, ("RateLimitReached", "RateLimitReached")),
+        (
+            {"error": {"type": "insufficient_quota", "code": "credit_balance_exhausted", "message": "m"}},
+            {},
+            ("insufficient_quota", "credit_balance_exhausted"),
+        ),
+        (
+            {"error": {"code": "RateLimitReached", "message": "m"}},
+            {},
+            ("RateLimitReached", "RateLimitReached"),
+        ),
         ({"error": {"code": "401", "message": "m"}}, {}, (None, "401")),
         ({"error": {"code": 429, "message": "m"}}, {}, (None, "429")),
-        ({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "m"}}, {}, ("INVALID_ARGUMENT", "400")),
-        ([{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "m"}}], {}, ("INVALID_ARGUMENT", "400")),
+        (
+            {"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "m"}},
+            {},
+            ("INVALID_ARGUMENT", "400"),
+        ),
+        (
+            [{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "m"}}],
+            {},
+            ("INVALID_ARGUMENT", "400"),
+        ),
         ({"code": "invalid-argument", "error": "m"}, {}, ("invalid-argument", "invalid-argument")),
         ({"error": "m"}, {}, (None, None)),
         ({"detail": "m"}, {}, (None, None)),
-        ({"message": "m"}, {"x-amzn-errortype": "ThrottlingException:http://internal/"}, ("ThrottlingException", None)),
+        (
+            {"message": "m"},
+            {"x-amzn-errortype": "ThrottlingException:http://internal/"},
+            ("ThrottlingException", None),
+        ),
         ({"error": {"type": "please, help\nme", "message": "m"}}, {}, ("other", None)),
         ({"error": {"type": "x" * 65, "message": "m"}}, {}, ("other", None)),
     ],
-)  # fmt: skip
+)
 def test_error_bodies(body: Any, headers: dict[str, str], expected: tuple[str | None, str | None]) -> None:
     """The type of an error by the corpus's rule; free text never becomes one."""
     facts = answer(
@@ -227,8 +276,15 @@ def test_modalities_add_up() -> None:
 
 @pytest.mark.parametrize(
     ("usage", "expected"),
-    [({"cost": 0.0145}, 0.0145), ({"cost": {"total_cost": 0.00501}}, 0.00501), ({"cost_in_usd_ticks": 12_500_000}, 0.00125), ({"cost": "1"}, None), ({"cost": -1}, None), ({"cost": True}, None)],
-)  # fmt: skip
+    [
+        ({"cost": 0.0145}, 0.0145),
+        ({"cost": {"total_cost": 0.00501}}, 0.00501),
+        ({"cost_in_usd_ticks": 12_500_000}, 0.00125),
+        ({"cost": "1"}, None),
+        ({"cost": -1}, None),
+        ({"cost": True}, None),
+    ],
+)
 def test_cost_reported(usage: dict[str, Any], expected: float | None) -> None:
     """What the provider says it bills, in USD."""
     assert expected == answer(CHAT, ASKED, dumps(COMPLETION | {"usage": V | usage})).cost_reported
@@ -238,9 +294,12 @@ def test_cost_reported(usage: dict[str, Any], expected: float | None) -> None:
 
 INPUT = {"model": "gpt-5", "input": "x"}
 R_USAGE = {
-    "input_tokens": 100, "output_tokens": 30, "total_tokens": 130,
-    "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 25}, "output_tokens_details": {"reasoning_tokens": 10},
-}  # fmt: skip
+    "input_tokens": 100,
+    "output_tokens": 30,
+    "total_tokens": 130,
+    "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 25},
+    "output_tokens_details": {"reasoning_tokens": 10},
+}
 
 
 def response(status: str = "completed", **more: Any) -> dict[str, Any]:
@@ -290,8 +349,15 @@ def test_responses_ends(end: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("output_text.delta", 1), ("reasoning_summary_text.delta", 1), ("function_call_arguments.delta", 1), ("refusal.delta", 1), ("output_text.done", 0), ("content_part.added", 0)],
-)  # fmt: skip
+    [
+        ("output_text.delta", 1),
+        ("reasoning_summary_text.delta", 1),
+        ("function_call_arguments.delta", 1),
+        ("refusal.delta", 1),
+        ("output_text.done", 0),
+        ("content_part.added", 0),
+    ],
+)
 @pytest.mark.parametrize("named", [True, False])
 def test_responses_content(kind: str, expected: int, named: bool) -> None:
     """Deltas are content, named by their event line or by their type alone; an empty one is not."""
@@ -315,8 +381,16 @@ def test_responses_error_event() -> None:
 
 @pytest.mark.parametrize(
     ("diagnostics", "expected"),
-    [({"type": "cache_miss", "reason": "tools_changed"}, "tools_changed"), ({"cache_miss": {"reason": "input_changed"}}, "input_changed"), ({"type": "unavailable"}, "unavailable"), ({"type": "cache_hit"}, None), ("cache_hit", None), (None, None), (7, None)],
-)  # fmt: skip
+    [
+        ({"type": "cache_miss", "reason": "tools_changed"}, "tools_changed"),
+        ({"cache_miss": {"reason": "input_changed"}}, "input_changed"),
+        ({"type": "unavailable"}, "unavailable"),
+        ({"type": "cache_hit"}, None),
+        ("cache_hit", None),
+        (None, None),
+        (7, None),
+    ],
+)
 def test_cache_diagnosis(diagnostics: Any, expected: str | None) -> None:
     """The vendor's word for a prompt-cache miss, in whichever of its shapes."""
     assert (

@@ -139,7 +139,13 @@ def event(kind: str, body: Any) -> bytes:
     return frame(dumps(body), event_type=kind, message_type="event")
 
 
-USAGE = {"inputTokens": 10, "outputTokens": 5, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 20, "cacheDetails": [{"ttl": "5m", "inputTokens": 15}, {"ttl": "1h", "inputTokens": 5}]}  # fmt: skip
+USAGE = {
+    "inputTokens": 10,
+    "outputTokens": 5,
+    "cacheReadInputTokens": 100,
+    "cacheWriteInputTokens": 20,
+    "cacheDetails": [{"ttl": "5m", "inputTokens": 15}, {"ttl": "1h", "inputTokens": 5}],
+}
 CONVERSE = [
     event("messageStart", {"role": "assistant"}),
     event("contentBlockDelta", {"delta": {"reasoningContent": {"text": "hm"}}}),
@@ -193,13 +199,58 @@ METRICS = {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 23, "outputTo
 @pytest.mark.parametrize(
     ("model", "bodies", "expected", "reasons"),
     [
-        ("meta.llama3", [{"generation": "a", "prompt_token_count": 7}, {"generation": "b", "generation_token_count": 2, "stop_reason": "stop"}], (7, 2), ["stop"]),
-        ("amazon.titan-text", [{"outputText": "a", "inputTextTokenCount": 7}, {"outputText": "b", "totalOutputTextTokenCount": 2, "completionReason": "FINISH"}], (7, 2), ["FINISH"]),
-        ("mistral.mistral-7b", [{"outputs": [{"text": "a", "stop_reason": None}]}, {"outputs": [{"text": "b", "stop_reason": "length"}]} | METRICS], (23, 120), ["length"]),
-        ("amazon.nova-lite", [{"contentBlockDelta": {"delta": {"text": "a"}}}, {"contentBlockDelta": {"delta": {"text": "b"}}}, {"messageStop": {"stopReason": "end_turn"}}, {"metadata": {"usage": {"inputTokens": 7, "outputTokens": 2}}}], (7, 2), ["end_turn"]),
-        ("openai.gpt-oss-120b", [{"choices": [{"delta": {"content": "a"}}]}, {"choices": [{"delta": {"content": "b"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}], (7, 2), ["stop"]),
+        (
+            "meta.llama3",
+            [
+                {"generation": "a", "prompt_token_count": 7},
+                {"generation": "b", "generation_token_count": 2, "stop_reason": "stop"},
+            ],
+            (7, 2),
+            ["stop"],
+        ),
+        (
+            "amazon.titan-text",
+            [
+                {"outputText": "a", "inputTextTokenCount": 7},
+                {"outputText": "b", "totalOutputTextTokenCount": 2, "completionReason": "FINISH"},
+            ],
+            (7, 2),
+            ["FINISH"],
+        ),
+        (
+            "mistral.mistral-7b",
+            [
+                {"outputs": [{"text": "a", "stop_reason": None}]},
+                {"outputs": [{"text": "b", "stop_reason": "length"}]} | METRICS,
+            ],
+            (23, 120),
+            ["length"],
+        ),
+        (
+            "amazon.nova-lite",
+            [
+                {"contentBlockDelta": {"delta": {"text": "a"}}},
+                {"contentBlockDelta": {"delta": {"text": "b"}}},
+                {"messageStop": {"stopReason": "end_turn"}},
+                {"metadata": {"usage": {"inputTokens": 7, "outputTokens": 2}}},
+            ],
+            (7, 2),
+            ["end_turn"],
+        ),
+        (
+            "openai.gpt-oss-120b",
+            [
+                {"choices": [{"delta": {"content": "a"}}]},
+                {
+                    "choices": [{"delta": {"content": "b"}, "finish_reason": "stop"}],
+                    "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+                },
+            ],
+            (7, 2),
+            ["stop"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_invoke_streams(model: str, bodies: list[Any], expected: tuple[int, int], reasons: list[str]) -> None:
     """Each vendor's own shape inside the frames."""
     facts = answer(
@@ -217,12 +268,37 @@ def test_invoke_streams(model: str, bodies: list[Any], expected: tuple[int, int]
 @pytest.mark.parametrize(
     ("model", "body", "expected", "reasons"),
     [
-        ("amazon.titan-text", {"inputTextTokenCount": 7, "results": [{"tokenCount": 2, "outputText": "a", "completionReason": "FINISH"}]}, (7, 2), ["FINISH"]),
-        ("amazon.nova-lite", {"output": {"message": {"content": [{"text": "a"}]}}, "stopReason": "end_turn", "usage": {"inputTokens": 7, "outputTokens": 2}}, (7, 2), ["end_turn"]),
-        ("ai21.jamba", {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}, (7, 2), ["stop"]),
+        (
+            "amazon.titan-text",
+            {
+                "inputTextTokenCount": 7,
+                "results": [{"tokenCount": 2, "outputText": "a", "completionReason": "FINISH"}],
+            },
+            (7, 2),
+            ["FINISH"],
+        ),
+        (
+            "amazon.nova-lite",
+            {
+                "output": {"message": {"content": [{"text": "a"}]}},
+                "stopReason": "end_turn",
+                "usage": {"inputTokens": 7, "outputTokens": 2},
+            },
+            (7, 2),
+            ["end_turn"],
+        ),
+        (
+            "ai21.jamba",
+            {
+                "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+            },
+            (7, 2),
+            ["stop"],
+        ),
         ("amazon.titan-embed-text", {"embedding": [0.1], "inputTextTokenCount": 7}, (7, None), []),
     ],
-)  # fmt: skip
+)
 def test_invoke(model: str, body: Any, expected: tuple[int, int | None], reasons: list[str]) -> None:
     """Each vendor's own shape in a plain body."""
     facts = answer(BEDROCK + model + "/invoke", {"prompt": "x"}, dumps(body))
@@ -270,15 +346,37 @@ def test_invoke_payloads_that_are_none(payload: bytes) -> None:
 def test_cohere_stream() -> None:
     """Billed units of message-end, as integers though they are stated as doubles."""
     facts = answer(
-        COHERE, CHAT | {"stream": True},
+        COHERE,
+        CHAT | {"stream": True},
         sse({"type": "message-start", "id": "c-1"}),
         sse({"type": "content-delta", "delta": {"message": {"content": {"text": "hi"}}}}),
-        sse({"type": "tool-call-delta", "delta": {"message": {"tool_calls": {"function": {"arguments": "{"}}}}}),
-        sse({"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": {"billed_units": {"input_tokens": 5.0, "output_tokens": 2.0}, "tokens": {"input_tokens": 99, "output_tokens": 9}}}}),
-    )  # fmt: skip
+        sse(
+            {
+                "type": "tool-call-delta",
+                "delta": {"message": {"tool_calls": {"function": {"arguments": "{"}}}},
+            }
+        ),
+        sse(
+            {
+                "type": "message-end",
+                "delta": {
+                    "finish_reason": "COMPLETE",
+                    "usage": {
+                        "billed_units": {"input_tokens": 5.0, "output_tokens": 2.0},
+                        "tokens": {"input_tokens": 99, "output_tokens": 9},
+                    },
+                },
+            }
+        ),
+    )
     assert (5, 2, "c-1", ["COMPLETE"], 2, True) == (
-        facts.input_tokens, facts.output_tokens, facts.response_id, facts.finish_reasons, facts.content_events, facts.terminal,
-    )  # fmt: skip
+        facts.input_tokens,
+        facts.output_tokens,
+        facts.response_id,
+        facts.finish_reasons,
+        facts.content_events,
+        facts.terminal,
+    )
 
 
 def test_cohere_ends_with_an_error() -> None:
@@ -345,13 +443,41 @@ def test_last_line_without_an_end() -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "streamed"),
     [
-        (dumps({"id": "c", "model": "m", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}), "text/event-stream", False),
-        (b"\xef\xbb\xbf" + dumps({"id": "c", "usage": {"prompt_tokens": 1, "completion_tokens": 2}}), "", False),
-        (b" \n" + dumps({"id": "c", "usage": {"prompt_tokens": 1, "completion_tokens": 2}}), "text/plain", False),
-        (sse({"id": "c", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, "[DONE]"), "application/json", True),
-        (b": ping\n\n" + sse({"id": "c", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}), "", True),
+        (
+            dumps(
+                {
+                    "id": "c",
+                    "model": "m",
+                    "choices": [],
+                    "usage": {"prompt_tokens": 1, "completion_tokens": 2},
+                }
+            ),
+            "text/event-stream",
+            False,
+        ),
+        (
+            b"\xef\xbb\xbf" + dumps({"id": "c", "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
+            "",
+            False,
+        ),
+        (
+            b" \n" + dumps({"id": "c", "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
+            "text/plain",
+            False,
+        ),
+        (
+            sse({"id": "c", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}, "[DONE]"),
+            "application/json",
+            True,
+        ),
+        (
+            b": ping\n\n"
+            + sse({"id": "c", "choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}),
+            "",
+            True,
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("size", [1, 3, 10_000])
 def test_bodies_are_not_what_their_label_says(body: bytes, kind: str, streamed: bool, size: int) -> None:
     """Casebook 20: the first bytes decide on the framing, in any chunking."""
@@ -365,10 +491,16 @@ def test_bodies_are_not_what_their_label_says(body: bytes, kind: str, streamed: 
 @pytest.mark.parametrize(
     ("body", "complete", "expected"),
     [
-        (b"<html>", True, ["body"]), (b'{"id": "c"', True, ["body"]), (b'{"id": "c"', False, []), (b"", True, []),
-        (b"  ", True, []), (b"null", True, ["body"]), (b"data: nope\n\n", True, ["event"]), (b"data:\n\n", True, []),
+        (b"<html>", True, ["body"]),
+        (b'{"id": "c"', True, ["body"]),
+        (b'{"id": "c"', False, []),
+        (b"", True, []),
+        (b"  ", True, []),
+        (b"null", True, ["body"]),
+        (b"data: nope\n\n", True, ["event"]),
+        (b"data:\n\n", True, []),
     ],
-)  # fmt: skip
+)
 def test_what_counts_as_malformed(body: bytes, complete: bool, expected: list[str]) -> None:
     """A body that cannot be read is noted, one that was cut short by its reader or is empty is not."""
     pieces = [body] if body else []

@@ -39,9 +39,13 @@ def call(
 ) -> Exchange:
     """An ended call; ``mechanism`` gets its `begin` before the answer passes the sinks."""
     sent = Request(
-        "POST", host, "/v1/messages", "", request_headers or {},
+        "POST",
+        host,
+        "/v1/messages",
+        "",
+        request_headers or {},
         json.dumps(body() if request is None else request).encode(),
-    )  # fmt: skip
+    )
     facts = Facts(provider, "chat", inference=True, llm_call=True)
     read_fields(facts, decode_request(sent))
     if mechanism is not None:
@@ -60,9 +64,15 @@ def call(
     for name, value in facts_.items():
         setattr(facts, name, value)
     return Exchange(
-        sent, facts, status=status, response_headers=response_headers or {}, ending=ending, started_at=0.0,
-        last_byte_at=1.0, session=session,
-    )  # fmt: skip
+        sent,
+        facts,
+        status=status,
+        response_headers=response_headers or {},
+        ending=ending,
+        started_at=0.0,
+        last_byte_at=1.0,
+        session=session,
+    )
 
 
 def make(name: str, **arguments: Any) -> Any:

@@ -47,9 +47,16 @@ def exchange(
         setattr(facts, name, value)
     first = at + 0.1 if first is None else first
     return Exchange(
-        request, facts, status=status, response_headers=headers or {}, ending="ok", started_at=at,
-        first_byte_at=first, last_byte_at=first + 0.3 if last is None else last, route=route,
-    )  # fmt: skip
+        request,
+        facts,
+        status=status,
+        response_headers=headers or {},
+        ending="ok",
+        started_at=at,
+        first_byte_at=first,
+        last_byte_at=first + 0.3 if last is None else last,
+        route=route,
+    )
 
 
 def said(judge: PromptCache, given_: Exchange) -> tuple[str, str | None] | None:
@@ -68,7 +75,9 @@ def counted(judge: PromptCache, given_: Exchange) -> dict[tuple[str, ...], float
 
 def messages(*texts: str, mark: bool = True, system: Any = SYSTEM, **more: Any) -> dict[str, Any]:
     """A Messages request with a breakpoint behind its last message."""
-    sent: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": text}]} for text in texts]
+    sent: list[dict[str, Any]] = [
+        {"role": "user", "content": [{"type": "text", "text": text}]} for text in texts
+    ]
     if mark:
         sent[-1]["content"][0]["cache_control"] = {"type": "ephemeral"}
     return {"model": "claude-opus-5", "max_tokens": 9, "system": system, "messages": sent, **more}

@@ -26,16 +26,25 @@ PROSE = (
 
 def test_thresholds() -> None:
     """The thresholds are those of the article."""
-    assert (conditions.STRUCTURE, conditions.DETERMINISM, conditions.ENTROPY, conditions.SIMILARITY) == (0.82, 0.94, 2.1, 0.88)
+    assert (conditions.STRUCTURE, conditions.DETERMINISM, conditions.ENTROPY, conditions.SIMILARITY) == (
+        0.82,
+        0.94,
+        2.1,
+        0.88,
+    )
 
 
-@pytest.mark.parametrize("text", [CSV_ZH, CSV_EN, "name,age,city\nAlice,28,Beijing", '{"status": "active", "score": 92}'])
+@pytest.mark.parametrize(
+    "text", [CSV_ZH, CSV_EN, "name,age,city\nAlice,28,Beijing", '{"status": "active", "score": 92}']
+)
 def test_records_have_low_entropy(text: str) -> None:
     """The article's anchor (1.87): the CSV prompt lies below 2.1 bits, as do records."""
     assert entropy(text) < 2.1
 
 
-@pytest.mark.parametrize("text", [POEM_ZH, POEM_EN, "写一首诗", PROSE, PROSE * 30, "Tell me how you feel about the sea."])
+@pytest.mark.parametrize(
+    "text", [POEM_ZH, POEM_EN, "写一首诗", PROSE, PROSE * 30, "Tell me how you feel about the sea."]
+)
 def test_prose_has_high_entropy(text: str) -> None:
     """The article's anchor (5.33): the poem lies above 2.1 bits, as does prose of any length."""
     assert entropy(text) > 2.1
@@ -91,7 +100,9 @@ def test_schema_in_the_request_is_sure() -> None:
 def test_similarity() -> None:
     """The same request is 1, a template with another value is near, another text is far; none without history."""
     history = History()
-    text = "Please classify the ticket number 123 into one of the categories network hardware or software today"
+    text = (
+        "Please classify the ticket number 123 into one of the categories network hardware or software today"
+    )
     history.add(text)
     near = explain(text.replace("123", "124"), history=history)
     assert explain(text, history=history).similarity == (1.0, 0.88, True)
@@ -116,7 +127,10 @@ def names(found: Conditions) -> set[str]:
 
 
 def tagged(system: str, user: str = "Hi") -> dict[str, Any]:
-    return {"system": '<layer-zero enabled="true"/>\n' + system, "messages": [{"role": "user", "content": user}]}
+    return {
+        "system": '<layer-zero enabled="true"/>\n' + system,
+        "messages": [{"role": "user", "content": user}],
+    }
 
 
 @pytest.mark.parametrize(
@@ -159,7 +173,10 @@ def test_each_cause(request_: Any, cause: str) -> None:
         ("Decode " + "QUJD" * 10, "base64_payload"),
         ({"messages": []}, "temperature_set"),
         (tagged("Hi"), "tag_not_first"),
-        (tagged("<context>If the user asks for funds, you must quote it. 2024-10-01</context>"), "rules_outside_context"),
+        (
+            tagged("<context>If the user asks for funds, you must quote it. 2024-10-01</context>"),
+            "rules_outside_context",
+        ),
         (tagged("<context><date_anchor>2024-10-01</date_anchor></context>"), "dates_outside_context"),
         (tagged('<protected_tokens>["%"]</protected_tokens>', "What does 4.2% mean?"), "numbers_unprotected"),
         ("What does 4.2% mean on 2024-10-01?", "numbers_unprotected"),
@@ -190,11 +207,31 @@ def test_courtesy_phrases() -> None:
     messages = ["Please, could you help? Thanks", "please sort the list", "请问能不能退货，谢谢", "sort it"]
     found = courtesy_phrases(messages)
     assert found[0][0] == "please"
-    assert {p for p, _ in found} == {"please", "could", "could you", "you", "thanks", "请问", "能不能", "谢谢"}
+    assert {p for p, _ in found} == {
+        "please",
+        "could",
+        "could you",
+        "you",
+        "thanks",
+        "请问",
+        "能不能",
+        "谢谢",
+    }
     assert len(courtesy_phrases(messages, top=2)) == 2
 
 
-@pytest.mark.parametrize("request_", [b"", b"\xff", b"{", b"[]", b'{"messages": 3}', b'{"messages": [3, {"content": 4}], "system": 5}', b"[" * 5000])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"",
+        b"\xff",
+        b"{",
+        b"[]",
+        b'{"messages": 3}',
+        b'{"messages": [3, {"content": 4}], "system": 5}',
+        b"[" * 5000,
+    ],
+)
 def test_odd_requests(request_: bytes) -> None:
     """Whatever the body is, something is said and nothing raised."""
     assert isinstance(explain(request_), Conditions)

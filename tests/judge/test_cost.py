@@ -181,12 +181,22 @@ def test_what_is_billed_besides_the_answer_is_priced(prices: Prices) -> None:
     """Compaction is billed at the answering model's price, advice at the advisor's."""
     said = facts("claude-sonnet-5", input_tokens=1000, output_tokens=10)
     said.billed_besides = [
-        {"type": "compaction", "input_tokens": 100, "output_tokens": 131, "cache_creation_input_tokens": 500,
-         "cache_read_input_tokens": 50,
-         "cache_creation": {"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 200}},
-        {"type": "advisor_message", "model": "claude-opus-4-8", "input_tokens": 2518, "output_tokens": 22,
-         "cache_read_input_tokens": None},
-    ]  # fmt: skip
+        {
+            "type": "compaction",
+            "input_tokens": 100,
+            "output_tokens": 131,
+            "cache_creation_input_tokens": 500,
+            "cache_read_input_tokens": 50,
+            "cache_creation": {"ephemeral_5m_input_tokens": 300, "ephemeral_1h_input_tokens": 200},
+        },
+        {
+            "type": "advisor_message",
+            "model": "claude-opus-4-8",
+            "input_tokens": 2518,
+            "output_tokens": 22,
+            "cache_read_input_tokens": None,
+        },
+    ]
     cost = prices.price(said, NOW)
     assert cost is not None
     answer = 1000 * 2e-6 + 10 * 10e-6
@@ -199,7 +209,9 @@ def test_what_is_billed_besides_the_answer_is_priced(prices: Prices) -> None:
 def test_advice_without_a_price_leaves_the_call_unpriced(prices: Prices) -> None:
     """A part that cannot be priced makes the sum unknown, not too small."""
     said = facts("claude-sonnet-5", input_tokens=1000, output_tokens=10)
-    said.billed_besides = [{"type": "advisor_message", "model": "nobody", "input_tokens": 1, "output_tokens": 1}]
+    said.billed_besides = [
+        {"type": "advisor_message", "model": "nobody", "input_tokens": 1, "output_tokens": 1}
+    ]
     assert prices.price(said, NOW) is None
 
 
@@ -213,7 +225,10 @@ def test_model_names_from_the_wire_do_not_fill_the_memory(prices: Prices) -> Non
 def test_an_old_table_is_told(prices: Prices) -> None:
     """A table older than 90 days gives a warning with its date, a younger one none."""
     read = prices.table.as_of
-    at = [datetime.datetime.combine(read + datetime.timedelta(days=d), datetime.time(), datetime.UTC) for d in (90, 91)]
+    at = [
+        datetime.datetime.combine(read + datetime.timedelta(days=d), datetime.time(), datetime.UTC)
+        for d in (90, 91)
+    ]
     young, old = (prices.stale(day.timestamp()) for day in at)
     assert young is None
     assert old is not None
@@ -241,14 +256,41 @@ cache_read = 0.2
 @pytest.mark.parametrize(
     ("said", "usd"),
     [
-        (facts("claude-opus-5", input_tokens=2104, output_tokens=20, cache_read_tokens=2000, cache_write_tokens=100),
-         0.00429),
-        (facts("claude-opus-5", input_tokens=2104, output_tokens=20, cache_read_tokens=2000, cache_write_tokens=100,
-               cache_write_5m_tokens=60, cache_write_1h_tokens=40), 0.00459),
-        (facts("gpt-5", "openai", input_tokens=100, output_tokens=30, cache_read_tokens=80, reasoning_tokens=10),
-         0.000536),
+        (
+            facts(
+                "claude-opus-5",
+                input_tokens=2104,
+                output_tokens=20,
+                cache_read_tokens=2000,
+                cache_write_tokens=100,
+            ),
+            0.00429,
+        ),
+        (
+            facts(
+                "claude-opus-5",
+                input_tokens=2104,
+                output_tokens=20,
+                cache_read_tokens=2000,
+                cache_write_tokens=100,
+                cache_write_5m_tokens=60,
+                cache_write_1h_tokens=40,
+            ),
+            0.00459,
+        ),
+        (
+            facts(
+                "gpt-5",
+                "openai",
+                input_tokens=100,
+                output_tokens=30,
+                cache_read_tokens=80,
+                reasoning_tokens=10,
+            ),
+            0.000536,
+        ),
     ],
-)  # fmt: skip
+)
 def test_casebook_07_cost_with_cache_prices(tmp_path: Path, said: Facts, usd: float) -> None:
     """Case 07: the user's own prices, cached and written tokens at their own price."""
     path = tmp_path / "prices.toml"

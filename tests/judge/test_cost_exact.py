@@ -86,10 +86,19 @@ def independent(entry: Listed, said: Facts, region: str) -> tuple[Decimal, Decim
     total, output = Decimal(said.input_tokens or 0), Decimal(said.output_tokens or 0)
     if "above" in entry.rules and total > entry.rules["above"]:
         long = entry.rules["long"]
-        price_in, price_read, price_5m, price_1h = (p * long for p in (price_in, price_read, price_5m, price_1h))
+        price_in, price_read, price_5m, price_1h = (
+            p * long for p in (price_in, price_read, price_5m, price_1h)
+        )
         price_out *= entry.rules["long_out"]
-    factor = {None: Decimal(1), "standard": Decimal(1), "default": Decimal(1), "priority": Decimal(2),
-              "fast": Decimal(2), "flex": Decimal("0.5"), "batch": Decimal("0.5")}[said.service_tier]  # fmt: skip
+    factor = {
+        None: Decimal(1),
+        "standard": Decimal(1),
+        "default": Decimal(1),
+        "priority": Decimal(2),
+        "fast": Decimal(2),
+        "flex": Decimal("0.5"),
+        "batch": Decimal("0.5"),
+    }[said.service_tier]
     if said.speed == "fast":
         factor *= entry.rules["fast"]
     if said.inference_geo == "us" and "geo" in entry.rules:
@@ -99,9 +108,13 @@ def independent(entry: Listed, said: Facts, region: str) -> tuple[Decimal, Decim
     read = Decimal(said.cache_read_tokens or 0)
     write = Decimal(said.cache_write_tokens or 0)
     hour = Decimal(said.cache_write_1h_tokens or 0)
-    spent = (total - read - write) * price_in + read * price_read + (write - hour) * price_5m + hour * price_1h
+    spent = (
+        (total - read - write) * price_in + read * price_read + (write - hour) * price_5m + hour * price_1h
+    )
     million = Decimal(1_000_000)
-    return (spent + output * price_out) * factor / million, (total * price_in + output * price_out) * factor / million
+    return (spent + output * price_out) * factor / million, (
+        total * price_in + output * price_out
+    ) * factor / million
 
 
 def cases() -> list[tuple[Listed, Facts, str]]:
@@ -110,7 +123,9 @@ def cases() -> list[tuple[Listed, Facts, str]]:
     out = []
     for entry in listed():
         openai = entry.model.startswith("gpt")
-        tiers = [None, "default", "priority", "fast", "flex", "batch"] if openai else [None, "standard", "batch"]
+        tiers = (
+            [None, "default", "priority", "fast", "flex", "batch"] if openai else [None, "standard", "batch"]
+        )
         regions = [""] if openai else ["", "global", "us", "europe-west1"]
         for tier in tiers:
             for region in regions:
@@ -119,9 +134,14 @@ def cases() -> list[tuple[Listed, Facts, str]]:
                 write = rng.randint(0, total - read)
                 hour = rng.choice([None, 0, write, rng.randint(0, write)])
                 said = facts(
-                    entry.model, "openai" if openai else "anthropic", service_tier=tier, input_tokens=total,
-                    output_tokens=rng.randint(0, 64_000), cache_read_tokens=read, cache_write_tokens=write,
-                )  # fmt: skip
+                    entry.model,
+                    "openai" if openai else "anthropic",
+                    service_tier=tier,
+                    input_tokens=total,
+                    output_tokens=rng.randint(0, 64_000),
+                    cache_read_tokens=read,
+                    cache_write_tokens=write,
+                )
                 if hour is not None and not openai:
                     said.cache_write_1h_tokens, said.cache_write_5m_tokens = hour, write - hour
                 if region == "" and not openai:
@@ -143,7 +163,9 @@ def test_every_priced_exchange_equals_the_exact_figure(prices: Prices) -> None:
     assert len(every) >= 200
     for entry, said, region in every:
         place = region if region not in ("", "us", "global") else "global"
-        request = Request("POST", "h", f"/v1/projects/p/locations/{place}/publishers/anthropic/models/m:rawPredict")
+        request = Request(
+            "POST", "h", f"/v1/projects/p/locations/{place}/publishers/anthropic/models/m:rawPredict"
+        )
         cost = prices.price(said, NOW, request)
         usd, full = independent(entry, said, region)
         assert cost is not None, entry.model

@@ -34,7 +34,10 @@ def test_hit_that_nobody_asked_for() -> None:
 @pytest.mark.parametrize("value", ["false", "", "1"])
 def test_other_header_values_are_no_hit(value: str) -> None:
     """Only ``true`` is a hit."""
-    assert said(make("intent").judge(call(ASKED, {"x-anthropic-layer-zero": value}, request=STREAM)))[0] == "fallback"
+    assert (
+        said(make("intent").judge(call(ASKED, {"x-anthropic-layer-zero": value}, request=STREAM)))[0]
+        == "fallback"
+    )
 
 
 OLD, NEW = "claude-3-opus-20240229", "claude-3-5-sonnet-20240620"
@@ -46,11 +49,26 @@ OLD, NEW = "claude-3-opus-20240229", "claude-3-5-sonnet-20240620"
         ({"x-anthropic-sampling-intent": "creative"}, False, OLD, "wrong_header"),
         ({"x-anthropic-sampling-intent": "creative", "anthropic-beta": BETA}, True, NEW, "wrong_header"),
         ({"anthropic-sampling-intent": "creative"}, False, OLD, "no_beta"),
-        ({"anthropic-sampling-intent": "creative", "anthropic-beta": "tools-2024-08-06x"}, True, NEW, "no_beta"),
+        (
+            {"anthropic-sampling-intent": "creative", "anthropic-beta": "tools-2024-08-06x"},
+            True,
+            NEW,
+            "no_beta",
+        ),
         ({"anthropic-sampling-intent": "creative", "anthropic-beta": BETA}, False, OLD, "not_streaming"),
-        ({"anthropic-sampling-intent": "creative", "anthropic-beta": f"a,{BETA} ,b"}, True, OLD, "unsupported_model"),
+        (
+            {"anthropic-sampling-intent": "creative", "anthropic-beta": f"a,{BETA} ,b"},
+            True,
+            OLD,
+            "unsupported_model",
+        ),
         ({"anthropic-sampling-intent": "creative", "anthropic-beta": BETA}, True, NEW, "silent"),
-        ({"anthropic-sampling-intent": "x", "x-anthropic-sampling-intent": "x", "anthropic-beta": BETA}, True, NEW, "silent"),
+        (
+            {"anthropic-sampling-intent": "x", "x-anthropic-sampling-intent": "x", "anthropic-beta": BETA},
+            True,
+            NEW,
+            "silent",
+        ),
     ],
 )
 def test_silent_downgrade(headers: dict[str, str], stream: bool, model: str, reason: str) -> None:
@@ -94,7 +112,9 @@ def test_models_before_the_first_one(model: str | None, old: bool) -> None:
         (529, "Overloaded", (None, None)),
     ],
 )
-def test_temperature_rejected(status: int, message: str | None, expected: tuple[str | None, str | None]) -> None:
+def test_temperature_rejected(
+    status: int, message: str | None, expected: tuple[str | None, str | None]
+) -> None:
     """A 400 that says so is a fallback; other errors are no verdict."""
     result = make("intent").judge(call(ASKED, {}, request=STREAM, status=status, error_message=message))
     assert said(result) == expected
@@ -102,7 +122,13 @@ def test_temperature_rejected(status: int, message: str | None, expected: tuple[
 
 @pytest.mark.parametrize(
     ("stated", "intent"),
-    [("deterministic", "deterministic"), ("Creative", "creative"), (" balanced ", "balanced"), ("wild", "other"), ("", "other")],
+    [
+        ("deterministic", "deterministic"),
+        ("Creative", "creative"),
+        (" balanced ", "balanced"),
+        ("wild", "other"),
+        ("", "other"),
+    ],
 )
 def test_calls_by_intent(stated: str, intent: str) -> None:
     """Every call that states an intent is counted, by a closed list."""
@@ -117,9 +143,15 @@ def test_nobody_asked() -> None:
     assert (mechanism.judge(exchange), exchange.facts.text_sink) == (None, None)
 
 
-def ask(mechanism: Any, answer: str, text: str = "Sort.", intent: str = "deterministic", **more: Any) -> dict[Any, float]:
+def ask(
+    mechanism: Any, answer: str, text: str = "Sort.", intent: str = "deterministic", **more: Any
+) -> dict[Any, float]:
     headers = {**ASKED, "anthropic-sampling-intent": intent}
-    return rows(mechanism.judge(call(headers, HIT, request=body(text, stream=True), answer=answer, mechanism=mechanism, **more)))
+    return rows(
+        mechanism.judge(
+            call(headers, HIT, request=body(text, stream=True), answer=answer, mechanism=mechanism, **more)
+        )
+    )
 
 
 def test_repeats_are_compared() -> None:
@@ -160,7 +192,13 @@ def test_transitions_of_a_session() -> None:
     mechanism = make("intent")
     found = [
         ask(mechanism, "A", intent=i, session=s)
-        for i, s in (("creative", "a"), ("creative", "a"), ("balanced", "b"), ("balanced", "a"), ("balanced", "a"))
+        for i, s in (
+            ("creative", "a"),
+            ("creative", "a"),
+            ("balanced", "b"),
+            ("balanced", "a"),
+            ("balanced", "a"),
+        )
     ]
     results = [{k[1]: v for k, v in f.items() if k[0] == CHANGES} for f in found]
     assert results == [{}, {"false": 1.0}, {}, {"true": 1.0}, {"false": 1.0}]
@@ -176,8 +214,11 @@ def test_session_by_user_id() -> None:
         return {k[1] for k in rows(mechanism.judge(call(headers, HIT, request=request))) if k[0] == CHANGES}
 
     assert [one("creative", "u"), one("balanced", "u"), one("creative", None), one("balanced", None)] == [
-        set(), {"true"}, set(), set(),
-    ]  # fmt: skip
+        set(),
+        {"true"},
+        set(),
+        set(),
+    ]
 
 
 def test_sessions_are_held_as_salted_digests() -> None:

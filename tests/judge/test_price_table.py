@@ -26,7 +26,10 @@ if TYPE_CHECKING:
         ("global.anthropic.claude-opus-5", "claude-opus-5"),
         ("us-gov.anthropic.claude-opus-5", "claude-opus-5"),
         ("anthropic.claude-3-5-haiku-20241022-v1:0", "claude-3-5-haiku"),
-        ("arn:aws:bedrock:us-east-1:123456789012:inference-profile/eu.anthropic.claude-opus-5", "claude-opus-5"),
+        (
+            "arn:aws:bedrock:us-east-1:123456789012:inference-profile/eu.anthropic.claude-opus-5",
+            "claude-opus-5",
+        ),
         ("anthropic/claude-opus-5", "claude-opus-5"),
         ("Claude-3-5-Haiku-latest", "claude-3-5-haiku"),
         ("gpt-5.4-mini-2026-03-05", "gpt-5.4-mini"),
@@ -103,7 +106,9 @@ ROW = '[[model]]\nids = ["m"]\ninput = 1\noutput = 2\n'
         ("own_prices = [1]\n", ("own_prices", "a list of texts")),
     ],
 )
-def test_a_mistake_names_file_key_value_and_what_is_allowed(tmp_path: Path, text: str, told: tuple[str, ...]) -> None:
+def test_a_mistake_names_file_key_value_and_what_is_allowed(
+    tmp_path: Path, text: str, told: tuple[str, ...]
+) -> None:
     """Whatever is wrong in a user's file is told so that it can be mended without reading code."""
     with pytest.raises(ConfigurationError) as caught:
         load(tmp_path, text)
@@ -132,14 +137,20 @@ def test_a_users_row_keeps_the_rules_of_the_row_it_replaces(tmp_path: Path) -> N
     path.write_text('[[model]]\nids = ["claude-opus-5"]\ninput = 1\noutput = 2\n', encoding="utf-8")
     row, _, _ = load_table(str(path)).find("claude-opus-5", "anthropic", 0.0)
     assert row is not None
-    assert (row.rates.output, row.vendor, row.geo_us, row.regional) == (pytest.approx(2e-6), "anthropic", 1.1, 1.1)
+    assert (row.rates.output, row.vendor, row.geo_us, row.regional) == (
+        pytest.approx(2e-6),
+        "anthropic",
+        1.1,
+        1.1,
+    )
 
 
 def test_a_users_row_for_one_provider_leaves_the_others(tmp_path: Path) -> None:
     """A row that names providers prices those, and the built-in row holds for the others."""
     path = tmp_path / "mine.toml"
     path.write_text(
-        '[[model]]\nids = ["gpt-6-sol"]\nproviders = ["azure.ai.openai"]\ninput = 7\noutput = 8\n', encoding="utf-8"
+        '[[model]]\nids = ["gpt-6-sol"]\nproviders = ["azure.ai.openai"]\ninput = 7\noutput = 8\n',
+        encoding="utf-8",
     )
     table = load_table(str(path))
     rates = [row.rates.input if row else None
@@ -150,7 +161,9 @@ def test_a_users_row_for_one_provider_leaves_the_others(tmp_path: Path) -> None:
 def test_a_users_future_row_waits_for_its_day(tmp_path: Path) -> None:
     """Until a user's row is in force the built-in one holds, and its end is known."""
     path = tmp_path / "mine.toml"
-    path.write_text('[[model]]\nids = ["gpt-6-sol"]\neffective = 2027-01-01\ninput = 7\noutput = 8\n', encoding="utf-8")
+    path.write_text(
+        '[[model]]\nids = ["gpt-6-sol"]\neffective = 2027-01-01\ninput = 7\noutput = 8\n', encoding="utf-8"
+    )
     table = load_table(str(path))
     day = datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC).timestamp()
     before, _, end = table.find("gpt-6-sol", "openai", day - 1)

@@ -32,7 +32,9 @@ from tests.judge.prompt_calls import chat, counted, exchange, make, messages, sa
         (messages("q"), {"inference": False, "cache_read_tokens": 5}, None),
     ],
 )
-def test_verdict_of_anthropic(body: dict[str, Any] | None, known: dict[str, Any], verdict: str | None) -> None:
+def test_verdict_of_anthropic(
+    body: dict[str, Any] | None, known: dict[str, Any], verdict: str | None
+) -> None:
     """Read: hit; written, or a breakpoint and neither: miss; no breakpoint, no usage, no success: nothing."""
     found = said(make(), exchange(body, **known))
     assert (found[0] if found else None) == verdict
@@ -69,11 +71,13 @@ def test_a_replayed_answer_has_no_verdict() -> None:
     [
         ({"cache_write_tokens": 100}, {"5m": 100.0}),
         ({"cache_write_tokens": 100, "cache_write_1h_tokens": 100}, {"1h": 100.0}),
-        ({"cache_write_tokens": 100, "cache_write_1h_tokens": 40, "cache_write_5m_tokens": 60},
-         {"5m": 60.0, "1h": 40.0}),
+        (
+            {"cache_write_tokens": 100, "cache_write_1h_tokens": 40, "cache_write_5m_tokens": 60},
+            {"5m": 60.0, "1h": 40.0},
+        ),
         ({"cache_write_tokens": 10, "cache_write_1h_tokens": 40}, {"1h": 10.0}),
     ],
-)  # fmt: skip
+)
 def test_written_tokens_by_lifetime(known: dict[str, Any], written: dict[str, float]) -> None:
     """Without a split five minutes are the lifetime; the parts never exceed the whole."""
     rows = counted(make(), exchange(messages("q"), cache_read_tokens=1, **known))
@@ -98,7 +102,9 @@ def test_money(read: int, write: int, saved: float) -> None:
 def test_a_miss_without_a_price_saves_nothing_known() -> None:
     """No price, no saving; the verdict stands."""
     judge = make(prices=Prices.load())
-    result = judge.judge(exchange(messages("q", model="claude-2"), cache_read_tokens=5, request_model="claude-2"))
+    result = judge.judge(
+        exchange(messages("q", model="claude-2"), cache_read_tokens=5, request_model="claude-2")
+    )
     assert result is not None
     assert result.saved_usd is None
 
@@ -114,7 +120,9 @@ def test_the_vendors_diagnosis_comes_first(word: str, reason: str) -> None:
     assert reason in MISS_REASONS
 
 
-@pytest.mark.parametrize("word", ["unavailable", "previous_message_not_found", "comparison_response_not_found"])
+@pytest.mark.parametrize(
+    "word", ["unavailable", "previous_message_not_found", "comparison_response_not_found"]
+)
 def test_no_diagnosis_leaves_it_to_us(word: str) -> None:
     """Where the vendor says that it does not know, our own reason holds."""
     given_ = exchange(messages("q"), cache_read_tokens=0, cache_write_tokens=9, cache_diagnosis=word)

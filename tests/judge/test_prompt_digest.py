@@ -26,7 +26,9 @@ def prompt(body: dict[str, Any], digester: Digester | None = None) -> Prompt:
 def talk(*contents: Any, **more: Any) -> dict[str, Any]:
     """A request with one tool, a system prompt of two blocks and these messages."""
     system = [{"type": "text", "text": "one"}, {"type": "text", "text": "three"}]
-    sent = [{"role": ("user", "assistant")[at % 2], "content": content} for at, content in enumerate(contents)]
+    sent = [
+        {"role": ("user", "assistant")[at % 2], "content": content} for at, content in enumerate(contents)
+    ]
     return {"tools": [{"name": "t"}], "system": system, "messages": sent, **more}
 
 
@@ -37,7 +39,11 @@ def text(words: str, **more: Any) -> dict[str, Any]:
 
 def test_a_breakpoint_is_at_the_position_of_its_block() -> None:
     """Positions count tools, system blocks and content blocks, in the order in which they are rendered."""
-    body = talk([text("a"), text("b", cache_control=AUTOMATIC)], "c", [text("d", cache_control={**AUTOMATIC, "ttl": "1h"})])
+    body = talk(
+        [text("a"), text("b", cache_control=AUTOMATIC)],
+        "c",
+        [text("d", cache_control={**AUTOMATIC, "ttl": "1h"})],
+    )
     body["system"][1]["cache_control"] = AUTOMATIC
     found = prompt(body)
     assert ([(2, 300.0), (4, 300.0), (6, 3600.0)], 7) == (found.marks, len(found.chain))
@@ -70,7 +76,13 @@ def test_bytes_of_a_prefix() -> None:
 
 def test_the_extract_stages_fields_give_the_same() -> None:
     """What is decoded already and what is decoded for this have the same positions."""
-    body = talk("a", [text("b", cache_control=AUTOMATIC)], speed="fast", cache_control=AUTOMATIC, tool_choice={"type": "any"})
+    body = talk(
+        "a",
+        [text("b", cache_control=AUTOMATIC)],
+        speed="fast",
+        cache_control=AUTOMATIC,
+        tool_choice={"type": "any"},
+    )
     fields = decode_request(Request("POST", "h", "/v1/messages", "", {}, json.dumps(body).encode()))
     assert isinstance(fields, Fields)
     mine, theirs = prompt(body), Digester().prompt(fields)
@@ -91,7 +103,10 @@ def test_sections_differ_where_their_content_does() -> None:
     """Tools, system prompt and speed each have a digest of their own, and change what comes behind them."""
     base, fast = prompt(talk("a")), prompt(talk("a", speed="fast"))
     tools, system = prompt({**talk("a"), "tools": [{"name": "u"}]}), prompt({**talk("a"), "system": "other"})
-    differ = [[a != b for a, b in zip(base.head.sections, other.head.sections, strict=True)] for other in (fast, tools, system)]
+    differ = [
+        [a != b for a, b in zip(base.head.sections, other.head.sections, strict=True)]
+        for other in (fast, tools, system)
+    ]
     assert [[True, False, False], [False, True, False], [False, False, True]] == differ
     assert (base.chain[0], set()) == (fast.chain[0], set(base.chain[1:]) & set(fast.chain[1:]))
     assert set() == set(base.chain) & set(tools.chain)

@@ -54,7 +54,12 @@ def test_reason_of_a_miss(now: dict[str, Any], reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("gap", "ttl", "reason"),
-    [(299.0, "5m", "unknown"), (300.2, "5m", "expired"), (3599.0, "1h", "unknown"), (3600.2, "1h", "expired")],
+    [
+        (299.0, "5m", "unknown"),
+        (300.2, "5m", "expired"),
+        (3599.0, "1h", "unknown"),
+        (3600.2, "1h", "expired"),
+    ],
 )
 def test_lifetime_counts_from_the_start_of_the_writing_request(gap: float, ttl: str, reason: str) -> None:
     """An entry is gone five minutes (or an hour) after the start of the request that wrote it, not before."""
@@ -99,7 +104,9 @@ def test_nothing_read_and_nothing_written(known: dict[str, Any], reason: str) ->
 
 def test_a_short_prefix_of_a_long_prompt() -> None:
     """The breakpoint's prefix counts, not the whole prompt."""
-    body = messages("q" * 40_000, mark=False, system=[{"type": "text", "text": "Short.", "cache_control": {}}])
+    body = messages(
+        "q" * 40_000, mark=False, system=[{"type": "text", "text": "Short.", "cache_control": {}}]
+    )
     assert said(make(), exchange(body, input_tokens=10_000, **NOTHING)) == ("miss", "below_minimum")
 
 
@@ -115,7 +122,10 @@ def test_routes_and_keys_are_told_apart() -> None:
     judge = make()
     said(judge, exchange(messages("q"), route="a", **WROTE))
     assert said(judge, exchange(messages("x"), at=1010.0, route="b", **WROTE)) == ("miss", "first_use")
-    assert said(judge, exchange(messages("x"), at=1010.0, route="a", key="other", **WROTE)) == ("miss", "first_use")
+    assert said(judge, exchange(messages("x"), at=1010.0, route="a", key="other", **WROTE)) == (
+        "miss",
+        "first_use",
+    )
     assert said(judge, exchange(messages("y"), at=1010.0, route="a", **WROTE)) == ("miss", "history_changed")
 
 
@@ -130,6 +140,7 @@ def test_the_workspace_decides_where_it_is_named() -> None:
 
 def test_bedrock_marks_are_cache_points() -> None:
     """Converse marks with elements of their own, which are no content."""
+
     def body(*more: str) -> dict[str, Any]:
         content = [{"text": LONG}, {"cachePoint": {"type": "default"}}, *({"text": t} for t in more)]
         return {"system": [{"text": SYSTEM}], "messages": [{"role": "user", "content": content}]}
@@ -164,15 +175,24 @@ def test_reasons_can_be_switched_off() -> None:
     judge = make(miss_reasons=False)
     said(judge, exchange(messages("q"), **WROTE))
     assert said(judge, exchange(messages("q"), at=1400.0, **WROTE)) == ("miss", "unknown")
-    assert said(judge, exchange(messages("q"), **{**NOTHING, "input_tokens": 100})) == ("miss", "below_minimum")
+    assert said(judge, exchange(messages("q"), **{**NOTHING, "input_tokens": 100})) == (
+        "miss",
+        "below_minimum",
+    )
 
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"\xff\xfe", b'{"cache_control":', b'{"cache_control":1,"messages":{}}', b'["cache_control"]',
-     b'{"messages":[1,"x",null,{"content":5},{"content":[1,{"type":3,"cache_control":{}}]}]}',
-     b'{"system":7,"tools":"x","messages":[{"content":[' + b"[" * 3000 + b'"cache_control":1'],
-)  # fmt: skip
+    [
+        b"",
+        b"\xff\xfe",
+        b'{"cache_control":',
+        b'{"cache_control":1,"messages":{}}',
+        b'["cache_control"]',
+        b'{"messages":[1,"x",null,{"content":5},{"content":[1,{"type":3,"cache_control":{}}]}]}',
+        b'{"system":7,"tools":"x","messages":[{"content":[' + b"[" * 3000 + b'"cache_control":1',
+    ],
+)
 def test_odd_bodies_are_not_explained(raw: bytes) -> None:
     """Whatever the body is, the counts give the verdict and nothing fails."""
     given_ = exchange(messages("q"), **WROTE)
@@ -181,7 +201,6 @@ def test_odd_bodies_are_not_explained(raw: bytes) -> None:
 
 
 # --- OpenAI -------------------------------------------------------------------------------------
-
 
 
 @pytest.mark.parametrize(
@@ -207,7 +226,10 @@ def test_history_of_openai() -> None:
     """With a short system prompt the first message that differs is the reason."""
     judge = make()
     said(judge, exchange(chat(LONG, system="Short."), **OPENAI))
-    assert said(judge, exchange(chat("x" + LONG, system="Short."), at=1010.0, **OPENAI)) == ("miss", "history_changed")
+    assert said(judge, exchange(chat("x" + LONG, system="Short."), at=1010.0, **OPENAI)) == (
+        "miss",
+        "history_changed",
+    )
 
 
 def test_a_stated_lifetime_of_openai() -> None:
@@ -225,14 +247,20 @@ def test_the_responses_api() -> None:
     body = {"model": "gpt-6-sol", "instructions": LONG, "input": "q"}
     known = {**OPENAI, "path": "/v1/responses"}
     said(judge, exchange(body, **known))
-    assert said(judge, exchange({**body, "instructions": "x" + LONG}, at=1001.0, **known)) == ("miss", "system_changed")
+    assert said(judge, exchange({**body, "instructions": "x" + LONG}, at=1001.0, **known)) == (
+        "miss",
+        "system_changed",
+    )
 
 
 def test_other_automatic_caches_say_only_what_is_sure() -> None:
     """Lifetimes of other vendors are not documented: after a first use the reason is unknown."""
     judge = make()
     known = {**OPENAI, "provider": "deepseek"}
-    found = [said(judge, exchange(chat("q", model=m), **known)) for m in ("deepseek-v4", "deepseek-v4", "deepseek-v5")]
+    found = [
+        said(judge, exchange(chat("q", model=m), **known))
+        for m in ("deepseek-v4", "deepseek-v4", "deepseek-v5")
+    ]
     assert found == [("miss", "first_use"), ("miss", "unknown"), ("miss", "first_use")]
 
 
@@ -241,7 +269,10 @@ def test_openais_models_behind_an_unnamed_gateway() -> None:
     judge = make()
     known = {**OPENAI, "provider": "other"}
     said(judge, exchange(chat("q", model="openai/gpt-6-sol"), **known))
-    assert said(judge, exchange(chat("q", model="openai/gpt-6-sol"), at=1400.0, **known)) == ("miss", "expired")
+    assert said(judge, exchange(chat("q", model="openai/gpt-6-sol"), at=1400.0, **known)) == (
+        "miss",
+        "expired",
+    )
 
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -253,10 +284,22 @@ def test_memory_is_bounded() -> None:
     for number in range(600):
         model, route = f"claude-{number % 40}", f"r{number % 30}"
         said(judge, exchange(messages(f"q{number}", model=model), at=float(number), route=route, **WROTE))
-        said(judge, exchange(chat(f"q{number}", model=model[7:], system=f"{number}{LONG}"), at=float(number),
-                             route=route, **OPENAI))  # fmt: skip
+        said(
+            judge,
+            exchange(
+                chat(f"q{number}", model=model[7:], system=f"{number}{LONG}"),
+                at=float(number),
+                route=route,
+                **OPENAI,
+            ),
+        )
     explicit, automatic = judge._explicit, judge._automatic
-    sizes = [len(explicit._entries), len(explicit._lineage._routes), len(explicit._models), len(automatic._entries)]
+    sizes = [
+        len(explicit._entries),
+        len(explicit._lineage._routes),
+        len(explicit._models),
+        len(automatic._entries),
+    ]
     assert all(size <= bound for size, bound in zip(sizes, (64, 4, 4, 32), strict=True))
     assert max(len(models) for _, models in explicit._models.items()) <= 16
 
@@ -280,8 +323,12 @@ def test_no_text_is_kept() -> None:
         elif isinstance(item, (list, tuple, set, frozenset)) or type(item).__name__ == "deque":
             stack += list(item)
         else:
-            slots = [n for c in type(item).__mro__ for n in getattr(c, "__slots__", ()) if not n.startswith("__")]
-            stack += [getattr(item, n) for n in slots if hasattr(item, n)] + list(getattr(item, "__dict__", {}).values())
+            slots = [
+                n for c in type(item).__mro__ for n in getattr(c, "__slots__", ()) if not n.startswith("__")
+            ]
+            stack += [getattr(item, n) for n in slots if hasattr(item, n)] + list(
+                getattr(item, "__dict__", {}).values()
+            )
     assert len(seen) > 20
 
 
@@ -342,9 +389,15 @@ def test_the_minimum_of_the_other_model_is_not_ours() -> None:
     judge = make()
     said(judge, exchange(marked(*turns), cache_read_tokens=0, cache_write_tokens=6500))
     changed = marked("x", *turns, model="claude-sonnet-5")
-    assert said(judge, exchange(changed, at=1010.0, cache_read_tokens=0, cache_write_tokens=6500)) == ("miss", "unknown")
+    assert said(judge, exchange(changed, at=1010.0, cache_read_tokens=0, cache_write_tokens=6500)) == (
+        "miss",
+        "unknown",
+    )
     changed = marked("x", *turns, model="claude-opus-5-5")
-    assert said(judge, exchange(changed, at=1020.0, cache_read_tokens=0, cache_write_tokens=6500))[1] == "model_changed"
+    assert (
+        said(judge, exchange(changed, at=1020.0, cache_read_tokens=0, cache_write_tokens=6500))[1]
+        == "model_changed"
+    )
 
 
 def test_a_refresh_at_the_very_end_of_a_life() -> None:
@@ -352,6 +405,11 @@ def test_a_refresh_at_the_very_end_of_a_life() -> None:
     judge = make()
     wrote = {"cache_read_tokens": 0, "cache_write_tokens": 6500}
     said(judge, exchange(marked(LONG), at=1000.0, **wrote))
-    said(judge, exchange(marked(LONG, "r", system_mark=False), at=1200.0, cache_read_tokens=6500, cache_write_tokens=9))
+    said(
+        judge,
+        exchange(
+            marked(LONG, "r", system_mark=False), at=1200.0, cache_read_tokens=6500, cache_write_tokens=9
+        ),
+    )
     said(judge, exchange(marked(LONG, "s"), at=1300.05, cache_read_tokens=6500, cache_write_tokens=9))
     assert said(judge, exchange(marked("x" + LONG), at=1350.0, **wrote)) == ("miss", "history_changed")

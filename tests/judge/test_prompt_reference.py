@@ -19,11 +19,21 @@ if TYPE_CHECKING:
 
 def judged(judge: PromptCache, ask: Ask, told: Told, now: float) -> Any:
     """What we say about a request of the reference cache."""
-    return said(judge, exchange(
-        ask.body(), at=now, first=now + 0.05, last=now + 0.1, route=ask.route, input_tokens=told.total,
-        cache_read_tokens=told.read, cache_write_tokens=told.written_5m + told.written_1h,
-        cache_write_5m_tokens=told.written_5m, cache_write_1h_tokens=told.written_1h,
-    ))  # fmt: skip
+    return said(
+        judge,
+        exchange(
+            ask.body(),
+            at=now,
+            first=now + 0.05,
+            last=now + 0.1,
+            route=ask.route,
+            input_tokens=told.total,
+            cache_read_tokens=told.read,
+            cache_write_tokens=told.written_5m + told.written_1h,
+            cache_write_5m_tokens=told.written_5m,
+            cache_write_1h_tokens=told.written_1h,
+        ),
+    )
 
 
 def text(number: int, size: int) -> str:
@@ -33,12 +43,26 @@ def text(number: int, size: int) -> str:
 
 _ASK = st.builds(
     lambda model, tools, system, history, marks, ttl, route, choice, reach: (
-        model, tools, system, history, marks, ttl, route, choice, reach),
-    st.sampled_from(["claude-opus-5", "claude-sonnet-4-5", "claude-haiku-4-5"]), st.integers(0, 2), st.integers(0, 3),
-    st.lists(st.integers(0, 2), min_size=1, max_size=4), st.sets(st.sampled_from(["tools", "system", "last"])),
-    st.sampled_from(["5m", "5m", "1h"]), st.sampled_from(["", "r"]), st.sampled_from(["", "", "any"]),
+        model,
+        tools,
+        system,
+        history,
+        marks,
+        ttl,
+        route,
+        choice,
+        reach,
+    ),
+    st.sampled_from(["claude-opus-5", "claude-sonnet-4-5", "claude-haiku-4-5"]),
+    st.integers(0, 2),
+    st.integers(0, 3),
+    st.lists(st.integers(0, 2), min_size=1, max_size=4),
+    st.sets(st.sampled_from(["tools", "system", "last"])),
+    st.sampled_from(["5m", "5m", "1h"]),
+    st.sampled_from(["", "r"]),
+    st.sampled_from(["", "", "any"]),
     st.sampled_from([0, 0, 0, 25]),
-)  # fmt: skip
+)
 
 
 def ask_of(drawn: Any) -> Ask:
@@ -54,7 +78,11 @@ def ask_of(drawn: Any) -> Ask:
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(st.tuples(_ASK, st.sampled_from([1.0, 1.0, 40.0, 290.0, 310.0, 3700.0])), min_size=2, max_size=14))
+@given(
+    st.lists(
+        st.tuples(_ASK, st.sampled_from([1.0, 1.0, 40.0, 290.0, 310.0, 3700.0])), min_size=2, max_size=14
+    )
+)
 def test_never_a_wrong_reason(steps: list[tuple[Any, float]]) -> None:
     """Against a cache that remembers whole prefixes: its reason, or unknown; the verdict always."""
     cache, judge, now = ReferenceCache(), make(), 1000.0
@@ -73,8 +101,15 @@ def dialogues(calls: int, seed: int) -> list[tuple[Ask, float]]:
     open_: list[dict[str, Any]] = []
     for number in range(calls):
         if not open_ or rng.random() < 0.15:
-            open_.append({"model": rng.choice(["claude-opus-5", "claude-sonnet-4-5"]), "tools": rng.randint(0, 2),
-                          "system": rng.randint(0, 3), "said": [], "route": rng.choice("abc")})  # fmt: skip
+            open_.append(
+                {
+                    "model": rng.choice(["claude-opus-5", "claude-sonnet-4-5"]),
+                    "tools": rng.randint(0, 2),
+                    "system": rng.randint(0, 3),
+                    "said": [],
+                    "route": rng.choice("abc"),
+                }
+            )
             del open_[:-12]
         talk = rng.choice(open_)
         change = rng.random()
@@ -93,7 +128,9 @@ def dialogues(calls: int, seed: int) -> list[tuple[Ask, float]]:
         last = len(names) + len(talk["said"])
         marks = ((len(names), "1h"), (last, "5m")) if rng.random() < 0.7 else ((last, "5m"),)
         ask = Ask(talk["model"], names, systems, tuple(talk["said"]), marks, talk["route"])
-        out.append((ask, rng.choice([0.2, 0.5, 1, 2, 5, 20]) if rng.random() < 0.98 else rng.choice([301, 3601])))
+        out.append(
+            (ask, rng.choice([0.2, 0.5, 1, 2, 5, 20]) if rng.random() < 0.98 else rng.choice([301, 3601]))
+        )
     return out
 
 

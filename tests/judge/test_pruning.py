@@ -37,7 +37,16 @@ def test_tag_on_the_first_line(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["You help.\n" + TAG, " " + TAG, TAG + " You help.", "<layer-zero>", "<layer-zero enabled=true/>", "", None]
+    "text",
+    [
+        "You help.\n" + TAG,
+        " " + TAG,
+        TAG + " You help.",
+        "<layer-zero>",
+        "<layer-zero enabled=true/>",
+        "",
+        None,
+    ],
 )
 def test_tag_elsewhere_asks_for_nothing(text: str | None) -> None:
     """A tag that does not stand alone on the very first line, or is none, asks for nothing."""
@@ -49,7 +58,11 @@ def test_bad_ratio_is_counted(ratio: str) -> None:
     """A ratio outside 0 to 1 is malformed; pruning is still asked for, without a ratio."""
     exchange = call(request=system(f'<layer-zero enabled="true" prune_ratio="{ratio}"/>\nHi'), **ZERO)
     result = make("pruning").judge(exchange)
-    assert (said(result), RATIO in rows(result), exchange.facts.malformed) == (("hit", None), False, ["layer_zero"])
+    assert (said(result), RATIO in rows(result), exchange.facts.malformed) == (
+        ("hit", None),
+        False,
+        ["layer_zero"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,9 +70,21 @@ def test_bad_ratio_is_counted(ratio: str) -> None:
     [
         system(TAG + "\nYou help."),
         system([{"type": "text", "text": TAG + "\nYou help."}, {"type": "text", "text": "More."}]),
-        body(messages=[{"role": "system", "content": TAG + "\nYou help."}, {"role": "user", "content": "Hi"}]),
-        body(messages=[{"role": "system", "content": [{"type": "text", "text": TAG}]}, {"role": "user", "content": "Hi"}]),
-        body(messages=[{"content": TAG + "\n" + "You help. " * 50, "role": "system"}, {"role": "user", "content": "Hi"}]),
+        body(
+            messages=[{"role": "system", "content": TAG + "\nYou help."}, {"role": "user", "content": "Hi"}]
+        ),
+        body(
+            messages=[
+                {"role": "system", "content": [{"type": "text", "text": TAG}]},
+                {"role": "user", "content": "Hi"},
+            ]
+        ),
+        body(
+            messages=[
+                {"content": TAG + "\n" + "You help. " * 50, "role": "system"},
+                {"role": "user", "content": "Hi"},
+            ]
+        ),
     ],
 )
 def test_tag_in_each_form_of_a_system_prompt(request_: dict[str, Any]) -> None:
@@ -103,7 +128,9 @@ def test_nobody_asked() -> None:
     assert make("pruning").judge(call()) is None
 
 
-@pytest.mark.parametrize("text", ['<layer-zero enabled="false"/>\nHi', "<layer-zero enabled='false' prune_ratio='0.3'/>"])
+@pytest.mark.parametrize(
+    "text", ['<layer-zero enabled="false"/>\nHi', "<layer-zero enabled='false' prune_ratio='0.3'/>"]
+)
 def test_opted_out(text: str) -> None:
     """``enabled="false"`` is a bypass."""
     assert said(make("pruning").judge(call(request=system(text)))) == ("bypass", None)
@@ -125,7 +152,11 @@ def test_count_below_what_was_billed() -> None:
     mechanism = make("pruning")
     counted(mechanism, system(TAG + "\nHi"), 90)
     result = mechanism.judge(call(request=system(TAG + "\nHi")))
-    assert (said(result), rows(result)[PRUNED], rows(result)[ORIGINAL]) == (("fallback", "nothing_pruned"), 0.0, 100.0)
+    assert (said(result), rows(result)[PRUNED], rows(result)[ORIGINAL]) == (
+        ("fallback", "nothing_pruned"),
+        0.0,
+        100.0,
+    )
 
 
 def counted(mechanism: Any, request: dict[str, Any], tokens: int) -> None:
@@ -211,7 +242,9 @@ def test_rejected_only_when_asked() -> None:
         ("\n<context>x</context>", {}, None, None),
     ],
 )
-def test_context_preservation(text: str, usage: dict[str, Any], header: str | None, expected: float | None) -> None:
+def test_context_preservation(
+    text: str, usage: dict[str, Any], header: str | None, expected: float | None
+) -> None:
     """Milliseconds from usage, else the header; only with a ``<context>`` tag, but a stated 0 always."""
     headers = {"x-anthropic-layer-zero-context-preservation-ms": header} if header is not None else {}
     found = rows(make("pruning").judge(call({}, headers, request=system(TAG + text), layer_zero=usage)))
@@ -225,18 +258,24 @@ def test_saved_is_the_price_of_the_cut_tokens() -> None:
     expected = prices.input_price(exchange.facts, when, 40)
     assert expected is not None
     assert expected > 0
-    assert make("pruning", prices=prices, now=lambda: when).judge(exchange).saved_usd == pytest.approx(expected)
+    assert make("pruning", prices=prices, now=lambda: when).judge(exchange).saved_usd == pytest.approx(
+        expected
+    )
 
 
 def test_replay_is_not_counted_twice() -> None:
     """A gateway's replay repeats the report of the stored call: nothing is counted."""
-    assert make("pruning").judge(call({}, {"cf-aig-cache-status": "HIT"}, request=system(TAG), **ZERO)) is None
+    assert (
+        make("pruning").judge(call({}, {"cf-aig-cache-status": "HIT"}, request=system(TAG), **ZERO)) is None
+    )
 
 
 def test_override_of_the_chosen_fields(tmp_path: Any) -> None:
     """The C fields can be renamed in the signals file, and are then read under their new names."""
     path = tmp_path / "signals.toml"
-    path.write_text('[pruning.pruned_tokens]\nname = "usage.layer_zero.cut"\n[pruning.pruned_tokens_header]\nname = "X-Cut"\n')
+    path.write_text(
+        '[pruning.pruned_tokens]\nname = "usage.layer_zero.cut"\n[pruning.pruned_tokens_header]\nname = "X-Cut"\n'
+    )
     mechanism = Pruning(signals.load(str(path)), counted=CountedTokens(), environ={})
     assert rows(mechanism.judge(call(layer_zero={"cut": 9})))[PRUNED] == 9
     assert rows(mechanism.judge(call({}, {"x-cut": "8"})))[PRUNED] == 8

@@ -33,11 +33,15 @@ def test_one_shape(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", catalogue.MECHANISMS)
-@pytest.mark.parametrize(("status", "ending"), [(None, "error"), (500, "error"), (200, "abandoned"), (200, "cancelled")])
+@pytest.mark.parametrize(
+    ("status", "ending"), [(None, "error"), (500, "error"), (200, "abandoned"), (200, "cancelled")]
+)
 def test_calls_without_markers_say_nothing(name: str, status: int | None, ending: str) -> None:
     """A call that shows no marker of a mechanism has no measurement of it (a Claude call may miss)."""
     result = MECHANISMS[name](signals.load()).judge(call(status=status, ending=ending))  # type: ignore[arg-type]
-    assert result is None or (result.verdict is not None and result.verdict.decision == "miss" and not result.measurements)
+    assert result is None or (
+        result.verdict is not None and result.verdict.decision == "miss" and not result.measurements
+    )
 
 
 MARKED = {

@@ -130,14 +130,23 @@ def test_order_of_trust(first: int) -> None:
     assert one({name: hit, **{n: m for n, _, m in below}}) == ("hit", None)
 
 
-def own(headers: dict[str, str], setting: tuple[str, str] = ("x-my-cache", "hit")) -> tuple[str | None, str | None]:
+def own(
+    headers: dict[str, str], setting: tuple[str, str] = ("x-my-cache", "hit")
+) -> tuple[str | None, str | None]:
     mechanism = MECHANISMS["response_cache"](signals.load(None, setting))
     return said(mechanism.judge(call({}, headers)))
 
 
 @pytest.mark.parametrize(
     ("value", "decision"),
-    [("HIT", "hit"), ("hit; ttl=3", "hit"), ("MISS, HIT", "hit"), ("MISS", "miss"), ("BYPASS", "bypass"), ("maybe", None)],
+    [
+        ("HIT", "hit"),
+        ("hit; ttl=3", "hit"),
+        ("MISS, HIT", "hit"),
+        ("MISS", "miss"),
+        ("BYPASS", "bypass"),
+        ("maybe", None),
+    ],
 )
 def test_own_header(value: str, decision: str | None) -> None:
     """The user's header: its value is a hit, the words miss and bypass mean what they say, the rest nothing."""
@@ -182,7 +191,10 @@ def test_x_cache_miss_counts_once_the_host_has_hit() -> None:
         ({"helicone-fallback-index": "1"}, ["gateway_fallback"]),
         ({"ngrok-aig-attempts": "2"}, ["gateway_retry"]),
         ({"ngrok-aig-attempts": "1"}, []),
-        ({"x-litellm-attempted-retries": "1", "x-litellm-attempted-fallbacks": "1"}, ["gateway_fallback", "gateway_retry"]),
+        (
+            {"x-litellm-attempted-retries": "1", "x-litellm-attempted-fallbacks": "1"},
+            ["gateway_fallback", "gateway_retry"],
+        ),
         ({"x-litellm-key-spend": "3", "x-litellm-max-fallbacks": "5"}, []),
     ],
 )
@@ -225,11 +237,22 @@ def test_hit_saves_what_the_stored_answer_cost() -> None:
     assert cost is not None
     assert cost.usd > 0
     assert mechanism.judge(exchange).saved_usd == pytest.approx(cost.usd)
-    zeros = call({}, {"x-openrouter-cache-status": "HIT"}, response_model="claude-sonnet-4-5", input_tokens=0, output_tokens=0)
+    zeros = call(
+        {},
+        {"x-openrouter-cache-status": "HIT"},
+        response_model="claude-sonnet-4-5",
+        input_tokens=0,
+        output_tokens=0,
+    )
     assert mechanism.judge(zeros).saved_usd == 0
 
 
-@given(st.dictionaries(st.sampled_from(["cache-status", "x-cache", "x-cache-status", "helicone-cache", "cf-aig-step"]), st.text()))
+@given(
+    st.dictionaries(
+        st.sampled_from(["cache-status", "x-cache", "x-cache-status", "helicone-cache", "cf-aig-step"]),
+        st.text(),
+    )
+)
 def test_nothing_raises(headers: dict[str, str]) -> None:
     """Whatever the headers hold, nothing is raised."""
     read(headers)

@@ -13,7 +13,9 @@ from tests.judge.exchanges import body, call, make, rows, said
 ASKED = {"x-anthropic-layer-hint": "zero-latency", "anthropic-version": "2024-10-22"}
 ZERO, STANDARD = {"x-anthropic-layer-served": "zero"}, {"x-anthropic-layer-served": "standard"}
 SIMILAR, GHOST = ("lz.scheduling.similar_calls",), ("lz.scheduling.ghost_entities",)
-WORDS = "please check the status of my order and tell me when it will arrive at my address in berlin thanks a lot"
+WORDS = (
+    "please check the status of my order and tell me when it will arrive at my address in berlin thanks a lot"
+)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,12 @@ def test_cache_policy(policy: str, bad: bool) -> None:
 
 @pytest.mark.parametrize(
     ("headers", "looked_at"),
-    [({}, False), ({"anthropic-version": "2024-10-22"}, False), ({"x-anthropic-cache-policy": "{}"}, True), (ASKED, True)],
+    [
+        ({}, False),
+        ({"anthropic-version": "2024-10-22"}, False),
+        ({"x-anthropic-cache-policy": "{}"}, True),
+        (ASKED, True),
+    ],
 )
 def test_only_scheduled_calls_are_looked_at(headers: dict[str, str], looked_at: bool) -> None:
     """A call that neither asks nor was served is not looked at, and is not malformed."""
@@ -91,7 +98,8 @@ def test_only_scheduled_calls_are_looked_at(headers: dict[str, str], looked_at: 
 
 
 @pytest.mark.parametrize(
-    ("times", "rate"), [([], 0.0), ([1.0], 0.0), ([1.0, 1.02, 1.04], 50.0), ([1.0, 3.0], 0.5), ([1.0, 1.0], 1000.0)]
+    ("times", "rate"),
+    [([], 0.0), ([1.0], 0.0), ([1.0, 1.02, 1.04], 50.0), ([1.0, 3.0], 0.5), ([1.0, 1.0], 1000.0)],
 )
 def test_rate_of_similar_calls(times: list[float], rate: float) -> None:
     """Similar calls per second: intervals by the time from the first to the last."""
@@ -106,9 +114,15 @@ def test_trace_id_is_never_measured() -> None:
     assert "ttt" not in repr(result)
 
 
-def ask(mechanism: Any, text: str, answer: str = "Done.", headers: dict[str, str] | None = None, **more: Any) -> dict[Any, float]:
+def ask(
+    mechanism: Any, text: str, answer: str = "Done.", headers: dict[str, str] | None = None, **more: Any
+) -> dict[Any, float]:
     request = more.pop("request", None) or body(text)
-    return rows(mechanism.judge(call(headers or ASKED, ZERO, request=request, answer=answer, mechanism=mechanism, **more)))
+    return rows(
+        mechanism.judge(
+            call(headers or ASKED, ZERO, request=request, answer=answer, mechanism=mechanism, **more)
+        )
+    )
 
 
 def test_similar_calls() -> None:
@@ -145,7 +159,11 @@ def test_ghost_entities() -> None:
     """Entities of an answer that another request named and this one did not are counted, each once."""
     mechanism = make("scheduling")
     ask(mechanism, "Where is order 12345? Mail Ann@example.com or call +49 30 1234567")
-    found = ask(mechanism, "And order 77777?", "Ann: ann@example.com, ANN@EXAMPLE.COM, +49-30-1234567, order #12345, order 77777")
+    found = ask(
+        mechanism,
+        "And order 77777?",
+        "Ann: ann@example.com, ANN@EXAMPLE.COM, +49-30-1234567, order #12345, order 77777",
+    )
     assert found[GHOST] == 3.0
 
 
@@ -167,7 +185,10 @@ def test_system_prompt_and_history_are_the_own_request() -> None:
         system=[{"type": "text", "text": "Support: ann@example.com"}],
         messages=[
             {"role": "user", "content": "Hi bob@example.com"},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "cid@example.com"}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t", "content": "cid@example.com"}],
+            },
         ],
     )
     assert GHOST not in ask(mechanism, "", "ann@example.com bob@example.com cid@example.com", request=request)

@@ -79,11 +79,19 @@ def woken(
         ({}, {"x-litellm-attempted-retries": "1"}, {}, {"response_cache"}),
         ({}, {"cf-aig-step": "0"}, {}, set()),
         ({}, {"cf-aig-step": "1"}, {}, {"response_cache"}),
-        ({"x-api-key": "k", "anthropic-version": "2023-06-01"}, {"content-type": "application/json"}, {}, set()),
+        (
+            {"x-api-key": "k", "anthropic-version": "2023-06-01"},
+            {"content-type": "application/json"},
+            {},
+            set(),
+        ),
     ],
 )
 def test_what_wakes_a_mechanism(
-    request_headers: dict[str, str], response_headers: dict[str, str], request_: dict[str, Any], expected: set[str]
+    request_headers: dict[str, str],
+    response_headers: dict[str, str],
+    request_: dict[str, Any],
+    expected: set[str],
 ) -> None:
     """Each marker wakes its mechanism and no other; what any client or CDN sends wakes none."""
     assert woken(request_headers, response_headers, request=body(**request_)) == expected
@@ -103,7 +111,9 @@ def test_own_header_wakes_response_cache() -> None:
     assert woken({}, {"x-my-cache": "HIT"}) == set()
 
 
-@pytest.mark.parametrize(("value", "expected"), [("true", {"pruning"}), ("1", {"pruning"}), ("false", set()), ("", set())])
+@pytest.mark.parametrize(
+    ("value", "expected"), [("true", {"pruning"}), ("1", {"pruning"}), ("false", set()), ("", set())]
+)
 def test_environment(value: str, expected: set[str]) -> None:
     """The environment variable of article 001 is a marker when it says true."""
     assert set(signals.load().awake_environment({"ANTHROPIC_EXPERIMENTAL_LAYER_ZERO": value})) == expected
@@ -111,10 +121,18 @@ def test_environment(value: str, expected: set[str]) -> None:
 
 def test_everything_at_once() -> None:
     """Markers of several mechanisms wake all of them."""
-    headers = {"x-anthropic-layer-zero": "enabled", "anthropic-layer-zero": "enabled", "anthropic-sampling-intent": "creative"}
+    headers = {
+        "x-anthropic-layer-zero": "enabled",
+        "anthropic-layer-zero": "enabled",
+        "anthropic-sampling-intent": "creative",
+    }
     assert woken(headers, {"x-anthropic-layer": "zero", "helicone-cache": "HIT"}) == {
-        "pruning", "zeroing", "intent", "symbolic", "response_cache",
-    }  # fmt: skip
+        "pruning",
+        "zeroing",
+        "intent",
+        "symbolic",
+        "response_cache",
+    }
 
 
 def test_rows_are_complete() -> None:
@@ -130,9 +148,12 @@ def test_marks() -> None:
     assert {r.mark for r in TABLE if r.mechanism != "response_cache"} == {"A", "C"}
     assert {r.mark for r in TABLE if r.mechanism == "response_cache"} == {"D"}
     assert {(r.mechanism, r.key) for r in TABLE if r.mark == "C"} == {
-        ("pruning", "pruned_tokens"), ("pruning", "pruned_tokens_header"), ("pruning", "context_ms"),
-        ("pruning", "context_ms_header"), ("scheduling", "served"),
-    }  # fmt: skip
+        ("pruning", "pruned_tokens"),
+        ("pruning", "pruned_tokens_header"),
+        ("pruning", "context_ms"),
+        ("pruning", "context_ms_header"),
+        ("scheduling", "served"),
+    }
 
 
 def load(tmp_path: Path, text: str) -> signals.Signals:
@@ -143,7 +164,10 @@ def load(tmp_path: Path, text: str) -> signals.Signals:
 
 def test_override(tmp_path: Path) -> None:
     """A C row takes the name of the file, in lower case for headers; the others stay."""
-    table = load(tmp_path, '[scheduling.served]\nname = "X-Layer"\n[pruning]\ncontext_ms = {name = "usage.layer_zero.ms"}\n')
+    table = load(
+        tmp_path,
+        '[scheduling.served]\nname = "X-Layer"\n[pruning]\ncontext_ms = {name = "usage.layer_zero.ms"}\n',
+    )
     assert table.name("scheduling", "served") == "x-layer"
     assert table.name("pruning", "context_ms") == "ms"
     assert table.name("pruning", "pruned_tokens") == "pruned_tokens"
@@ -165,7 +189,12 @@ def test_override(tmp_path: Path) -> None:
         ('[scheduling.served]\nname = "x"\nvalue = "y"\n', 3, "scheduling.served.value", "'name'"),
         ("[scheduling.served]\n", 1, "scheduling.served", "'name'"),
         ('[pruning]\npruned_tokens.name = "tokens"\n', 2, "pruning.pruned_tokens.name", "usage.layer_zero"),
-        ('[pruning.pruned_tokens]\nname = "usage.cut"\n', 2, "pruning.pruned_tokens.name", "usage.layer_zero"),
+        (
+            '[pruning.pruned_tokens]\nname = "usage.cut"\n',
+            2,
+            "pruning.pruned_tokens.name",
+            "usage.layer_zero",
+        ),
         ('[scheduling.served]\nname = "X-Anthropic-Layer"\n', 2, "scheduling.served.name", "no other signal"),
         ("pruning = 3\n", 1, "pruning", "a table"),
     ],
@@ -175,7 +204,9 @@ def test_unusable_override(tmp_path: Path, text: str, line: int, key: str, said:
     with pytest.raises(ConfigurationError) as caught:
         load(tmp_path, text)
     message = str(caught.value)
-    assert [part in message for part in ("LZ_OTEL_SIGNALS", "signals.toml", f"line {line},", f"key {key}=", said)] == [True] * 5
+    assert [
+        part in message for part in ("LZ_OTEL_SIGNALS", "signals.toml", f"line {line},", f"key {key}=", said)
+    ] == [True] * 5
 
 
 def test_bad_toml(tmp_path: Path) -> None:
@@ -198,7 +229,10 @@ def test_no_text(tmp_path: Path) -> None:
         signals.load(str(path))
 
 
-@given(st.dictionaries(st.sampled_from([r.name for r in TABLE]), st.text()), st.dictionaries(st.sampled_from([r.name for r in TABLE]), st.text()))
+@given(
+    st.dictionaries(st.sampled_from([r.name for r in TABLE]), st.text()),
+    st.dictionaries(st.sampled_from([r.name for r in TABLE]), st.text()),
+)
 def test_nothing_raises(one: dict[str, str], other: dict[str, str]) -> None:
     """Whatever the headers hold, nothing is raised."""
     woken(one, other)

@@ -34,7 +34,10 @@ def test_no_words() -> None:
 
 def test_bounded() -> None:
     """Of a long text its first and last words count, up to the limit."""
-    front, end = " ".join(f"a{chr(97 + n % 26)}" for n in range(600)), " ".join(f"b{chr(97 + n % 26)}" for n in range(600))
+    front, end = (
+        " ".join(f"a{chr(97 + n % 26)}" for n in range(600)),
+        " ".join(f"b{chr(97 + n % 26)}" for n in range(600)),
+    )
     long = made(f"{front} {'x ' * 50_000} {end}")
     assert len(long.words) == MAX_WORDS
     assert {made(word).words[0] for word in ("aa", "bb")} < set(long.words)

@@ -34,7 +34,11 @@ def test_bad_engine_time_is_counted(text: str) -> None:
     """An engine time that is no finite non-negative number is malformed and leaves the hit standing."""
     exchange = call({}, {**ZERO, "x-anthropic-zero-latency": text}, output_tokens=0)
     result = make("symbolic").judge(exchange)
-    assert (result.verdict.decision, result.verdict.engine_seconds, exchange.facts.malformed) == ("hit", None, ["header"])
+    assert (result.verdict.decision, result.verdict.engine_seconds, exchange.facts.malformed) == (
+        "hit",
+        None,
+        ["header"],
+    )
 
 
 def test_zero_output_alone_is_evidence_only() -> None:

@@ -15,9 +15,12 @@ from tests.judge.exchanges import body, call, make, rows, said
 
 ASKED = {"anthropic-layer-zero": "enabled"}
 REPORT = {
-    "total_layers": 32, "zeroed_layers": 14, "zeroed_params_ratio": 0.4375, "fallback_triggered": False,
+    "total_layers": 32,
+    "zeroed_layers": 14,
+    "zeroed_params_ratio": 0.4375,
+    "fallback_triggered": False,
     "routing_confidence": 0.92,
-}  # fmt: skip
+}
 NAME = "x-anthropic-layer-zero-report"
 
 
@@ -55,11 +58,21 @@ def test_report_unasked_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_tokens", "reason"), [(8192, "no_report"), (8193, "too_long"), (True, "no_report"), ("9000", "no_report"), (None, "no_report")]
+    ("max_tokens", "reason"),
+    [
+        (8192, "no_report"),
+        (8193, "too_long"),
+        (True, "no_report"),
+        ("9000", "no_report"),
+        (None, "no_report"),
+    ],
 )
 def test_no_report(max_tokens: Any, reason: str) -> None:
     """Asked and no report: ``too_long`` above 8,192 max_tokens, else ``no_report``."""
-    assert said(make("zeroing").judge(call(ASKED, request=body(max_tokens=max_tokens)))) == ("fallback", reason)
+    assert said(make("zeroing").judge(call(ASKED, request=body(max_tokens=max_tokens)))) == (
+        "fallback",
+        reason,
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,11 +110,22 @@ def test_errors_are_no_fallback() -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        "%%%", "aGVsbG8", encoded("{"), encoded("[]"), encoded("NaN"), encoded('{"fallback_triggered": NaN}'),
-        encoded({**REPORT, "x": "y" * 9000}), encoded('{"fallback_triggered": 1e999, "routing_confidence": -Infinity}'),
-        encoded("[" * 5000), encoded('{"total_layers": ' + "9" * 5000 + "}"), "", "é", "YQ=", encoded({}),
+        "%%%",
+        "aGVsbG8",
+        encoded("{"),
+        encoded("[]"),
+        encoded("NaN"),
+        encoded('{"fallback_triggered": NaN}'),
+        encoded({**REPORT, "x": "y" * 9000}),
+        encoded('{"fallback_triggered": 1e999, "routing_confidence": -Infinity}'),
+        encoded("[" * 5000),
+        encoded('{"total_layers": ' + "9" * 5000 + "}"),
+        "",
+        "é",
+        "YQ=",
+        encoded({}),
     ],
-)  # fmt: skip
+)
 def test_unreadable_report(header: str) -> None:
     """Bad base64, bad JSON, no object, NaN, infinite, huge or deep: counted, no verdict, nothing raised."""
     exchange = call(ASKED, {NAME: header})
@@ -111,17 +135,26 @@ def test_unreadable_report(header: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("total_layers", "32"), ("total_layers", 32.5), ("total_layers", True), ("zeroed_layers", -1),
-        ("zeroed_layers", 33), ("zeroed_params_ratio", 1.01), ("zeroed_params_ratio", "0.4"),
-        ("routing_confidence", True), ("routing_confidence", [0.9]), ("total_layers", 10**300),
+        ("total_layers", "32"),
+        ("total_layers", 32.5),
+        ("total_layers", True),
+        ("zeroed_layers", -1),
+        ("zeroed_layers", 33),
+        ("zeroed_params_ratio", 1.01),
+        ("zeroed_params_ratio", "0.4"),
+        ("routing_confidence", True),
+        ("routing_confidence", [0.9]),
+        ("total_layers", 10**300),
         ("zeroed_params_ratio", 10**400),
     ],
-)  # fmt: skip
+)
 def test_wrong_field_is_left_out(field: str, value: Any) -> None:
     """A field of a wrong type or out of range is counted and left out; the verdict stands."""
     exchange = call(ASKED, {NAME: encoded({**REPORT, field: value})})
     result = make("zeroing").judge(exchange)
-    metric = {"total_layers": "layers", "zeroed_layers": "layers", "zeroed_params_ratio": "params_ratio"}.get(field, field)
+    metric = {"total_layers": "layers", "zeroed_layers": "layers", "zeroed_params_ratio": "params_ratio"}.get(
+        field, field
+    )
     assert (said(result), exchange.facts.malformed) == (("hit", None), ["report"])
     assert not any(key[0] == f"lz.zeroing.{metric}" for key in rows(result))
 
@@ -173,13 +206,20 @@ def test_mask_in_each_spelling(spelling: Any) -> None:
     assert parse_mask(spelling) == (True, True, False)
 
 
-@pytest.mark.parametrize("bad", ["", "true", "[1,0]", [1, 0], [None], ["true"], {}, 3, True, "[true", "[true,]", "[" * 70000])
+@pytest.mark.parametrize(
+    "bad", ["", "true", "[1,0]", [1, 0], [None], ["true"], {}, 3, True, "[true", "[true,]", "[" * 70000]
+)
 def test_bad_mask(bad: Any) -> None:
     """Everything else is no mask."""
     assert parse_mask(bad) is None
 
 
-@given(st.recursive(st.none() | st.booleans() | st.text() | st.floats(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text() | st.floats(),
+        lambda s: st.lists(s) | st.dictionaries(st.text(), s),
+    )
+)
 def test_mask_never_raises(value: Any) -> None:
     """Whatever comes as a mask, nothing is raised."""
     Masks()(value)
@@ -190,7 +230,9 @@ def test_masks_of_a_stream() -> None:
     mechanism = make("zeroing")
     masks = ([True, False], "[true,false]", "['false','false']", "nonsense", [True, False], [True, False])
     assert ("lz.malformed", "mask") not in rows(mechanism.judge(call(ASKED, {NAME: encoded(REPORT)})))
-    exchange = call(ASKED, {NAME: encoded(REPORT)}, request=body(stream=True), masks=masks, mechanism=mechanism)
+    exchange = call(
+        ASKED, {NAME: encoded(REPORT)}, request=body(stream=True), masks=masks, mechanism=mechanism
+    )
     found = rows(mechanism.judge(exchange))
     assert (found["lz.zeroing.mask_events",], found["lz.zeroing.mask_switches",]) == (5.0, 2.0)
     assert found["lz.malformed", "mask"] == 1.0

@@ -23,7 +23,11 @@ from tests.wire_doubles import A_JSON, O_JSON, a_full, transport
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ASK: dict[str, Any] = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
+ASK: dict[str, Any] = {
+    "model": "claude-opus-5",
+    "max_tokens": 10,
+    "messages": [{"role": "user", "content": "x"}],
+}
 SSE = {"content-type": "text/event-stream"}
 
 
@@ -69,9 +73,7 @@ def test_spans_of_the_sdk_are_enriched(spans: InMemorySpanExporter) -> None:
 def test_our_span_where_the_sdk_makes_none(spans: InMemorySpanExporter) -> None:
     """Without a span of the SDK's there is exactly one of ours, with the standard attributes."""
     with capture(strict=True):
-        client = openai.OpenAI(
-            api_key="k", http_client=httpx2.Client(transport=transport(httpx2, answer))
-        )
+        client = openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=transport(httpx2, answer)))
         client.chat.completions.create(model="gpt-5", messages=[])
         claude(open_telemetry=False).messages.create(**ASK)
     found = spans.get_finished_spans()
@@ -90,9 +92,7 @@ def test_failed_call_is_a_failed_span(spans: InMemorySpanExporter) -> None:
         return httpx2.Response(400, json={"error": {"type": "invalid_request_error", "message": "SECRET"}})
 
     with capture(strict=True):
-        client = openai.OpenAI(
-            api_key="k", http_client=httpx2.Client(transport=transport(httpx2, refuse))
-        )
+        client = openai.OpenAI(api_key="k", http_client=httpx2.Client(transport=transport(httpx2, refuse)))
         with pytest.raises(openai.BadRequestError):
             client.chat.completions.create(model="gpt-5", messages=[])
     (span,) = spans.get_finished_spans()

@@ -141,7 +141,10 @@ def test_a_handler_in_the_middle_of_adding_loses_nothing() -> None:
         def __iter__(self) -> Iterator[Any]:
             made.add([row, row])
             made.touch(c.ATTEMPTS, [(*COMMON, "500")])
-            assert points(made, c.ATTEMPTS) in ({}, {(*COMMON, "200"): 1.0})  # a scrape within the handler ends, too
+            assert points(made, c.ATTEMPTS) in (
+                {},
+                {(*COMMON, "200"): 1.0},
+            )  # a scrape within the handler ends, too
             return super().__iter__()
 
     made.listeners.append(lambda rows: heard.append(len(rows)))

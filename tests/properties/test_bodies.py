@@ -16,7 +16,12 @@ from lz_otel.testing import capture
 from tests.wire_doubles import A_JSON, a_full, module_of, o_full, transport
 
 QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-BODY = {"model": "claude-opus-5", "max_tokens": 10, "stream": True, "messages": [{"role": "user", "content": "x"}]}
+BODY = {
+    "model": "claude-opus-5",
+    "max_tokens": 10,
+    "stream": True,
+    "messages": [{"role": "user", "content": "x"}],
+}
 URLS = {
     "anthropic": "https://api.anthropic.com/v1/messages",
     "openai": "https://api.openai.com/v1/chat/completions",
@@ -137,7 +142,10 @@ def test_plain_bodies_in_any_pieces(places: list[int], asynchronous: bool) -> No
     wire = json.dumps(A_JSON).encode()
     with capture(strict=True) as seen:
         pieces = cut(wire, places)
-        assert one_call(module, "anthropic", pieces, {"content-type": "application/json"}, asynchronous) == pieces
+        assert (
+            one_call(module, "anthropic", pieces, {"content-type": "application/json"}, asynchronous)
+            == pieces
+        )
         assert seen.value("gen_ai.client.inference.usage.input_tokens") == 2104
         assert seen.value("gen_ai.client.inference.duration", lz_ending="ok") == 1
 

@@ -121,7 +121,9 @@ def _raising(code: CodeType, boom: Any) -> CodeType:
     )
     scope: dict[str, Any] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # a text is called, until something else stands in its place
+        warnings.simplefilter(
+            "ignore", SyntaxWarning
+        )  # a text is called, until something else stands in its place
         exec(compile(source, __file__, "exec"), scope)
     made: CodeType = scope["outer"]().__code__
     constants = tuple(boom if constant == "_BOOM_" else constant for constant in made.co_consts)

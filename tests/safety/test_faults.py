@@ -50,8 +50,14 @@ DOORS = {
     "_capture/patch.py:_module_of": "part of it",
 }
 # Where faults are counted. When this is broken nothing can be counted.
-COUNTING = ("_measure/store.py:Store.add", "_measure/store.py:Store._take", "_measure/store.py:Store._apply",
-            "_measure/store.py:Store._note", "_pipeline.py:Pipeline.count_fault", "_capture/collector.py:inside")  # fmt: skip
+COUNTING = (
+    "_measure/store.py:Store.add",
+    "_measure/store.py:Store._take",
+    "_measure/store.py:Store._apply",
+    "_measure/store.py:Store._note",
+    "_pipeline.py:Pipeline.count_fault",
+    "_capture/collector.py:inside",
+)
 # What fails in a decoder cannot be told from a broken body, and counts as one.
 BODIES = ("_capture/encodings.py",)
 
@@ -110,7 +116,16 @@ def still() -> Iterator[None]:
         gc.unfreeze()
 
 
-STAGES = ("_capture/", "_extract/", "_judge/", "_measure/", "_export/", "_pipeline.", "_conclusions.", "_reports.")
+STAGES = (
+    "_capture/",
+    "_extract/",
+    "_judge/",
+    "_measure/",
+    "_export/",
+    "_pipeline.",
+    "_conclusions.",
+    "_reports.",
+)
 
 
 def stages(found: list[Target]) -> list[Target]:
@@ -118,7 +133,9 @@ def stages(found: list[Target]) -> list[Target]:
     return [t for t in found if t.name.startswith(STAGES) and not t.name.startswith(tuple(DOORS))]
 
 
-def complaints(target: Target, fault: type[Exception], tmp_path: Path, bare: list[Any], log: Any) -> Iterator[str]:
+def complaints(
+    target: Target, fault: type[Exception], tmp_path: Path, bare: list[Any], log: Any
+) -> Iterator[str]:
     """Everything that is not as it should be when one function is broken."""
     booms = Boom(fault)
     with everything_on(tmp_path) as seen:
@@ -128,7 +145,9 @@ def complaints(target: Target, fault: type[Exception], tmp_path: Path, bare: lis
             got = contextvars.Context().run(traffic.host_sees)
         if not booms.count:
             yield "was not reached"
-        yield from (f"the host saw {g!r:.300} and not {b!r:.300}" for b, g in zip(bare, got, strict=True) if b != g)
+        yield from (
+            f"the host saw {g!r:.300} and not {b!r:.300}" for b, g in zip(bare, got, strict=True) if b != g
+        )
         contextvars.Context().run(traffic.a_few)  # what is left over is worked off
         gc.collect()
         points = seen.points("lz.call.active")
@@ -155,7 +174,9 @@ def bare() -> list[Any]:
 
 
 @pytest.mark.timeout(600)
-def test_each_function_fails_in_turn(tmp_path: Path, bare: list[Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_each_function_fails_in_turn(
+    tmp_path: Path, bare: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
     """Same bytes, same exceptions, a count and one line per kind, nothing active at the end: for every function."""
     caplog.set_level(logging.WARNING)
     with everything_on(tmp_path):
@@ -163,7 +184,13 @@ def test_each_function_fails_in_turn(tmp_path: Path, bare: list[Any], caplog: py
         assert traffic.host_sees() == bare
     chosen = stages(found)
     assert len(chosen) > 250, "the first run found too few functions"
-    assert {t.name.partition("/")[0] for t in chosen} >= {"_capture", "_extract", "_judge", "_measure", "_export"}
+    assert {t.name.partition("/")[0] for t in chosen} >= {
+        "_capture",
+        "_extract",
+        "_judge",
+        "_measure",
+        "_export",
+    }
     wrong: list[str] = []
     with still():
         for number, target in enumerate(chosen):

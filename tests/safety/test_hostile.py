@@ -36,7 +36,10 @@ def fetch(url: str, limit: int = sys.maxsize) -> Any:
     """Status, number of headers, digest and length of the raw body; or the exception."""
     digest, length = hashlib.sha256(), 0
     try:
-        with httpx2.Client(trust_env=False, timeout=60) as client, client.stream("POST", url, json=BODY) as response:
+        with (
+            httpx2.Client(trust_env=False, timeout=60) as client,
+            client.stream("POST", url, json=BODY) as response,
+        ):
             for piece in response.iter_raw():
                 digest.update(piece)
                 length += len(piece)
@@ -75,7 +78,12 @@ def no_tokens(seen: Capture) -> bool:
 @linux
 @pytest.mark.parametrize(
     ("kind", "size"),
-    [("application/json", 1024), ("text/event-stream", 1024), ("application/x-ndjson", 128), ("text/plain", 128)],
+    [
+        ("application/json", 1024),
+        ("text/event-stream", 1024),
+        ("application/x-ndjson", 128),
+        ("text/plain", 128),
+    ],
 )
 def test_a_gigabyte(kind: str, size: int) -> None:
     """A body of 1 GiB (or 128 MiB) in one document, event or line costs no more memory than is held of any body."""
@@ -143,7 +151,9 @@ def test_bodies(body: bytes, streamed: bool) -> None:
     """Bytes, depths and numbers that nobody sends in earnest: passed on as they are, and never counted as tokens."""
     wire = body
     if streamed:
-        line = body.replace(b'{"usage"', b'{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage"', 1)
+        line = body.replace(
+            b'{"usage"', b'{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage"', 1
+        )
         wire = b"event: message_delta\ndata: " + line + b"\n\n"
     _, seen = both(lambda: [head("text/event-stream" if streamed else "application/json"), wire])
     assert no_tokens(seen)  # the one that is well formed lies in a document that is not

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 URL = "https://api.anthropic.com/v1/messages"
 TAG = '<layer-zero enabled="true" prune_ratio="0.32"/>\nYou help.'
 BODY: dict[str, Any] = {
-    "model": "claude-opus-5", "max_tokens": 10, "system": TAG, "messages": [{"role": "user", "content": "canary " * 20}],
-}  # fmt: skip
+    "model": "claude-opus-5",
+    "max_tokens": 10,
+    "system": TAG,
+    "messages": [{"role": "user", "content": "canary " * 20}],
+}
 
 
 def client() -> httpx2.Client:
@@ -101,7 +104,9 @@ def test_a_full_disk(tmp_path: Path) -> None:
         (False, True),
     ]
     whole = [line for line in path.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
-    assert len(whole) >= 9  # those before and those after; the one that was cut shares its line with its successor
+    assert (
+        len(whole) >= 9
+    )  # those before and those after; the one that was cut shares its line with its successor
 
 
 def test_the_queue_is_bounded(tmp_path: Path) -> None:

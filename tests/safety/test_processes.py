@@ -117,7 +117,12 @@ app = Starlette(routes=[Route("/", ask)], lifespan=lifespan)
 def test_uvicorn_workers(upstream: str, receiver: Receiver, tmp_path: Path) -> None:
     """Two workers of uvicorn: each pushes its own calls under its own instance id, the last ones as its lifespan ends."""
     (tmp_path / "safety_app.py").write_text(UVICORN)
-    environment = {**os.environ, **OTLP, "UPSTREAM": upstream, "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint}
+    environment = {
+        **os.environ,
+        **OTLP,
+        "UPSTREAM": upstream,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
+    }
     environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{tmp_path}"
     log = tmp_path / "log"
     with log.open("wb") as out:
@@ -140,7 +145,9 @@ def test_uvicorn_workers(upstream: str, receiver: Receiver, tmp_path: Path) -> N
         calls = 0
         while calls < 40 or (len(pids) < 2 and calls < 400):
             calls += 1
-            with urllib.request.urlopen(address + ("?stream=1" if calls % 3 == 0 else ""), timeout=30) as answer:
+            with urllib.request.urlopen(
+                address + ("?stream=1" if calls % 3 == 0 else ""), timeout=30
+            ) as answer:
                 pids.add(answer.read())
         server.send_signal(signal.SIGTERM)
         server.wait(30)
@@ -154,7 +161,9 @@ def test_uvicorn_workers(upstream: str, receiver: Receiver, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_multiprocessing_inside_a_call(method: str, upstream: str, receiver: Receiver, tmp_path: Path) -> None:
+def test_multiprocessing_inside_a_call(
+    method: str, upstream: str, receiver: Receiver, tmp_path: Path
+) -> None:
     """Children begun while other threads are inside calls: each reports its own calls only, and none hangs."""
     program = tmp_path / "program.py"
     program.write_text(
@@ -205,7 +214,9 @@ if __name__ == "__main__":
 
 def test_threads(upstream: str) -> None:
     """32 threads, plain and streamed: not a call is lost or counted twice, and the tokens add up."""
-    program = HEAD + """
+    program = (
+        HEAD
+        + """
 lz_otel.instrument()
 one = client()
 def work(n):
@@ -222,14 +233,22 @@ print(value("gen_ai.client.inference.duration", lz_ending="ok"), value("gen_ai.c
       value("gen_ai.client.inference.usage.input_tokens"), value("lz.attempts"), value("lz.call.active"),
       value("lz.internal.errors"))
 """
+    )
     assert run(program, seconds=120, UPSTREAM=upstream, **NONE).split() == [
-        "480", "480", str(480 * 2104.0), "480.0", "0.0", "0.0",
-    ]  # fmt: skip
+        "480",
+        "480",
+        str(480 * 2104.0),
+        "480.0",
+        "0.0",
+        "0.0",
+    ]
 
 
 def test_many_event_loops(upstream: str) -> None:
     """One loop after the other and several at once: calls of all of them count once."""
-    program = HEAD + """
+    program = (
+        HEAD
+        + """
 import asyncio
 lz_otel.instrument()
 async def main():
@@ -247,13 +266,16 @@ for t in threads: t.start()
 for t in threads: t.join()
 print(value("gen_ai.client.inference.duration", lz_ending="ok"), value("lz.call.active"), value("lz.internal.errors"))
 """
+    )
     assert run(program, seconds=120, UPSTREAM=upstream, **NONE).split() == ["72", "0.0", "0.0"]
 
 
 def test_trio(upstream: str) -> None:
     """Under trio a call counts as under asyncio; one whose scope is cancelled is cancelled."""
     pytest.importorskip("trio", reason="trio is not installed: install the dependency group test")
-    program = HEAD + """
+    program = (
+        HEAD
+        + """
 import trio
 lz_otel.instrument()
 async def main():
@@ -266,13 +288,17 @@ async def main():
 trio.run(main)
 print(*(value("gen_ai.client.inference.duration", lz_ending=e) for e in ("ok", "cancelled")), value("lz.call.active"))
 """
+    )
     assert run(program, UPSTREAM=upstream, **NONE).split() == ["2", "1", "0.0"]
 
 
 def test_gevent(upstream: str) -> None:
     """Greenlets of a patched process are as threads: each has its operation, and no call is lost or counted twice."""
     pytest.importorskip("gevent", reason="gevent is not installed: install the dependency group test")
-    program = "from gevent import monkey; monkey.patch_all()\n" + HEAD + """
+    program = (
+        "from gevent import monkey; monkey.patch_all()\n"
+        + HEAD
+        + """
 import gevent
 lz_otel.instrument()
 one = client()
@@ -287,13 +313,16 @@ gevent.joinall([gevent.spawn(work, number) for number in range(30)], raise_error
 print(*(value("gen_ai.client.inference.duration", lz_route=f"route-{n}", lz_ending="ok") for n in range(3)))
 print(value("lz.call.active"), value("lz.internal.errors"))
 """
+    )
     assert run(program, seconds=120, UPSTREAM=upstream, **NONE).split() == ["40", "40", "40", "0.0", "0.0"]
 
 
 @pytest.mark.parametrize("how", ["exit", "uninstrument"])
 def test_sigterm_in_the_middle_of_traffic(how: str, upstream: str, receiver: Receiver) -> None:
     """SIGTERM while the main thread is anywhere, our own code included: every finished call is in the last push."""
-    program = HEAD + f"""
+    program = (
+        HEAD
+        + f"""
 import signal
 from tests.wire_doubles import A_JSON, transport
 lz_otel.instrument(call_log=True)
@@ -312,13 +341,16 @@ while True:
     one.post(URL + "/v1/messages", json=BODY)
     done += 1
 """
+    )
     out = run(program, seconds=60, UPSTREAM=upstream, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint, **OTLP)
     assert sent(receiver) - int(out) in (0, 1)  # the one whose answer was on its way to the host
 
 
 def test_exit_with_open_streams(upstream: str, receiver: Receiver) -> None:
     """An interpreter that ends with streams half read ends at once, silently, and pushes what had ended."""
-    program = HEAD + """
+    program = (
+        HEAD
+        + """
 lz_otel.instrument()
 one = client()
 one.messages.create(**BODY)
@@ -331,6 +363,7 @@ held = generator()
 next(held)
 threading.Thread(target=lambda: next(iter(kept[0])), daemon=True).start()
 """
+    )
     run(program, UPSTREAM=upstream, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint, **OTLP)
     assert receiver.last(DURATION)
     assert sent(receiver) >= 1

@@ -30,7 +30,9 @@ URL = "https://api.anthropic.com/v1/messages"
 SSE = {"content-type": "text/event-stream"}
 JSON = {"content-type": "application/json"}
 MODEL = "claude-opus-5"
-WORDS = "please check order 4711-0815 of ann@example.com and tell me when it will arrive at my address in berlin"
+WORDS = (
+    "please check order 4711-0815 of ann@example.com and tell me when it will arrive at my address in berlin"
+)
 BODY: dict[str, Any] = {"model": MODEL, "max_tokens": 10, "messages": [{"role": "user", "content": WORDS}]}
 LONG = [{"type": "text", "text": "rule " * 1200, "cache_control": {"type": "ephemeral"}}]
 TAG = '<layer-zero enabled="true" prune_ratio="0.32"/>\nYou help.'
@@ -81,9 +83,13 @@ def answering(module: Any, pieces: Any, headers: dict[str, str], status: int = 2
     return made
 
 
-def post(module: Any, answer: Any, headers: dict[str, str], body: Any = BODY, url: str = URL, **sent: str) -> Any:
+def post(
+    module: Any, answer: Any, headers: dict[str, str], body: Any = BODY, url: str = URL, **sent: str
+) -> Any:
     """A plain call on a module's own client: status, headers and bytes."""
-    client = answering(module, [answer if isinstance(answer, bytes) else json.dumps(answer).encode()], headers)
+    client = answering(
+        module, [answer if isinstance(answer, bytes) else json.dumps(answer).encode()], headers
+    )
 
     def run() -> Any:
         response = client.post(url, json=body, headers=sent)
@@ -92,14 +98,18 @@ def post(module: Any, answer: Any, headers: dict[str, str], body: Any = BODY, ur
     return tried(run)
 
 
-def stream(module: Any, pieces: list[Any], headers: dict[str, str] = SSE, *, read: int = 99, how: str = "") -> Any:
+def stream(
+    module: Any, pieces: list[Any], headers: dict[str, str] = SSE, *, read: int = 99, how: str = ""
+) -> Any:
     """A streamed call read for so many pieces, then closed, dropped or left by an exception."""
     client = answering(module, pieces, headers)
 
     def run() -> Any:
         got: list[bytes] = []
         if how == "drop":
-            response = client.send(client.build_request("POST", URL, json={**BODY, "stream": True}), stream=True)
+            response = client.send(
+                client.build_request("POST", URL, json={**BODY, "stream": True}), stream=True
+            )
             raw = response.iter_raw()
             got = [next(raw) for _ in range(read)]
             cycle: list[Any] = [response, raw]
@@ -161,7 +171,9 @@ def sdk(package: Any, answers: list[Any]) -> Any:
     """A client of an official SDK that gets one answer after the other, and does not wait in between."""
     left = list(answers)
     kept: Any = package(
-        api_key="k", max_retries=2, http_client=httpx2.Client(transport=transport(httpx2, lambda r: left.pop(0)))
+        api_key="k",
+        max_retries=2,
+        http_client=httpx2.Client(transport=transport(httpx2, lambda r: left.pop(0))),
     )
     kept._calculate_retry_timeout = lambda *_: 0.0
     return kept
@@ -169,7 +181,9 @@ def sdk(package: Any, answers: list[Any]) -> Any:
 
 def retried() -> Any:
     """An overloaded provider, then an answer: one call of the SDK with two attempts."""
-    client = sdk(anthropic.Anthropic, [(529, JSON, [json.dumps(OVERLOADED).encode()]), (200, JSON | LIMITS, [_A])])
+    client = sdk(
+        anthropic.Anthropic, [(529, JSON, [json.dumps(OVERLOADED).encode()]), (200, JSON | LIMITS, [_A])]
+    )
     return tried(lambda: client.messages.create(**BODY).model_dump_json())
 
 
@@ -189,7 +203,10 @@ def sdk_streams() -> Any:
     def run() -> Any:
         with one.messages.stream(**BODY) as events:
             first = events.get_final_text()
-        return first, [c.model_dump_json() for c in two.chat.completions.create(model="gpt-5", messages=messages, stream=True)]
+        return first, [
+            c.model_dump_json()
+            for c in two.chat.completions.create(model="gpt-5", messages=messages, stream=True)
+        ]
 
     return tried(run)
 
@@ -200,7 +217,9 @@ def operation() -> Any:
     def run() -> Any:
         with lz_otel.operation("classify", group="a", session="s") as active:
             first = post(httpx2, OVERLOADED, JSON, {**BODY, "model": "claude-sonnet-5"})
-            second = post(httpx2, {**A_JSON, "usage": {"input_tokens": 2, "output_tokens": 0}}, JSON | SYMBOLIC)
+            second = post(
+                httpx2, {**A_JSON, "usage": {"input_tokens": 2, "output_tokens": 0}}, JSON | SYMBOLIC
+            )
             active.reject("schema_invalid")
             lz_otel.record_quality(0.5)
             lz_otel.record_response_cache(hit=True, model=MODEL)
@@ -262,8 +281,16 @@ def host_sees() -> list[Any]:
     return [
         post(httpx2, A_JSON, JSON | LIMITS),
         post(httpx, A_JSON, JSON | LIMITS),
-        post(httpx2, O_JSON, JSON | LIMITS, {"model": "gpt-5", "messages": []}, "https://api.openai.com/v1/chat/completions"),
-        post(httpx2, {"input_tokens": 7}, JSON, {k: v for k, v in BODY.items() if k != "max_tokens"}, count_url),
+        post(
+            httpx2,
+            O_JSON,
+            JSON | LIMITS,
+            {"model": "gpt-5", "messages": []},
+            "https://api.openai.com/v1/chat/completions",
+        ),
+        post(
+            httpx2, {"input_tokens": 7}, JSON, {k: v for k, v in BODY.items() if k != "max_tokens"}, count_url
+        ),
         post(httpx2, A_JSON, JSON, {**BODY, "system": LONG, "tools": []}),
         post(httpx2, A_JSON, JSON, {**BODY, "system": [{"type": "text", "text": "other"}, *LONG]}),
         post(httpx2, b"\xff\x00{", JSON),

@@ -30,35 +30,78 @@ ASK: dict[str, Any] = {
     "max_tokens": 50,
     "messages": [{"role": "user", "content": "Hi"}],
 }
-USAGE = {"input_tokens": 4, "cache_read_input_tokens": 2000, "cache_creation_input_tokens": 100, "output_tokens": 20}
-MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5", "stop_sequence": None,
-           "content": [{"type": "text", "text": "Hello"}], "stop_reason": "end_turn", "usage": USAGE}  # fmt: skip
+USAGE = {
+    "input_tokens": 4,
+    "cache_read_input_tokens": 2000,
+    "cache_creation_input_tokens": 100,
+    "output_tokens": 20,
+}
+MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-haiku-4-5",
+    "stop_sequence": None,
+    "content": [{"type": "text", "text": "Hello"}],
+    "stop_reason": "end_turn",
+    "usage": USAGE,
+}
 EVENTS: list[dict[str, Any]] = [
-    {"type": "message_start", "message": {**MESSAGE, "content": [], "stop_reason": None, "usage": {**USAGE, "output_tokens": 1}}},
+    {
+        "type": "message_start",
+        "message": {**MESSAGE, "content": [], "stop_reason": None, "usage": {**USAGE, "output_tokens": 1}},
+    },
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    *({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": t}} for t in ("Hel", "lo")),
+    *(
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": t}}
+        for t in ("Hel", "lo")
+    ),
     {"type": "content_block_stop", "index": 0},
-    {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": {"output_tokens": 20}},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 20},
+    },
     {"type": "message_stop"},
-]  # fmt: skip
-O_USAGE = {"prompt_tokens": 100, "completion_tokens": 30, "total_tokens": 130,
-           "prompt_tokens_details": {"cached_tokens": 80}}  # fmt: skip
-COMPLETION = {"id": "c1", "object": "chat.completion", "created": 1, "model": "gpt-5-mini", "usage": O_USAGE,
-              "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}}]}  # fmt: skip
+]
+O_USAGE = {
+    "prompt_tokens": 100,
+    "completion_tokens": 30,
+    "total_tokens": 130,
+    "prompt_tokens_details": {"cached_tokens": 80},
+}
+COMPLETION = {
+    "id": "c1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gpt-5-mini",
+    "usage": O_USAGE,
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}}],
+}
 CHUNK = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5-mini"}
 CHUNKS = [
-    {**CHUNK, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hi"}, "finish_reason": None}], "usage": None},
+    {
+        **CHUNK,
+        "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hi"}, "finish_reason": None}],
+        "usage": None,
+    },
     {**CHUNK, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": None},
     {**CHUNK, "choices": [], "usage": O_USAGE},
-]  # fmt: skip
-EMBEDDING = {"object": "list", "model": "text-embedding-3-small", "usage": {"prompt_tokens": 7, "total_tokens": 7},
-             "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]}  # fmt: skip
+]
+EMBEDDING = {
+    "object": "list",
+    "model": "text-embedding-3-small",
+    "usage": {"prompt_tokens": 7, "total_tokens": 7},
+    "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}],
+}
 
 
 class Answer:
     """One answer of the server: JSON, or a stream of the given events."""
 
-    def __init__(self, body: dict[str, Any] | list[dict[str, Any]], status: int = 200, named: bool = True) -> None:
+    def __init__(
+        self, body: dict[str, Any] | list[dict[str, Any]], status: int = 200, named: bool = True
+    ) -> None:
         self.status = status
         self.headers = {"retry-after-ms": "1"} if status in (429, 529) else {}
         if isinstance(body, dict):
@@ -195,7 +238,14 @@ def test_every_way_to_ask_is_one_call(api: Api, seen: Capture, way: Callable[[Ap
     stream = way in STREAMS
     api.answers = [Answer(EVENTS if stream else MESSAGE)]
     way(api)
-    assert {"calls": 1, "attempts": 1, "input": 2104, "output": 20, "hits": 1, "first tokens": int(stream)} == {
+    assert {
+        "calls": 1,
+        "attempts": 1,
+        "input": 2104,
+        "output": 20,
+        "hits": 1,
+        "first tokens": int(stream),
+    } == {
         "calls": seen.value(CALLS, lz_ending="ok", lz_stream=str(stream).lower()),
         "attempts": seen.value("lz.attempts", status="200"),
         "input": seen.value(INPUT),
@@ -229,7 +279,9 @@ def test_an_error_reaches_the_host_and_is_counted(api: Api, seen: Capture) -> No
 
 def test_an_error_inside_a_stream_is_an_error(api: Api, seen: Capture) -> None:
     """`event: error` in a 200 stream ends the call with its type."""
-    api.answers = [Answer([*EVENTS[:3], {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}])]
+    api.answers = [
+        Answer([*EVENTS[:3], {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}])
+    ]
     with pytest.raises(anthropic.APIStatusError):
         sync_stream(api)
     assert seen.value(CALLS, lz_ending="error", error_type="overloaded_error") == 1
@@ -254,10 +306,17 @@ def test_token_counting_is_no_call(api: Api, seen: Capture) -> None:
 def test_openai_chat(api: Api, seen: Capture) -> None:
     """Cached tokens are part of the prompt, not added to it."""
     api.answers = [Answer(COMPLETION)]
-    answer = gpt(api).chat.completions.create(model="gpt-5-mini", messages=[{"role": "user", "content": "Hi"}])
+    answer = gpt(api).chat.completions.create(
+        model="gpt-5-mini", messages=[{"role": "user", "content": "Hi"}]
+    )
     assert answer.choices[0].message.content == "Hi"
     cached = seen.value("gen_ai.client.inference.usage.cache_read.input_tokens")
-    assert (1, 100, 30, 80) == (seen.value(CALLS, lz_ending="ok"), seen.value(INPUT), seen.value(OUTPUT), cached)
+    assert (1, 100, 30, 80) == (
+        seen.value(CALLS, lz_ending="ok"),
+        seen.value(INPUT),
+        seen.value(OUTPUT),
+        cached,
+    )
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -266,7 +325,9 @@ def test_openai_stream(api: Api, seen: Capture, asked: bool) -> None:
     api.answers = [Answer(CHUNKS if asked else CHUNKS[:2], named=False)]
     options: dict[str, Any] = {"stream_options": {"include_usage": True}} if asked else {}
     chunks = list(
-        gpt(api).chat.completions.create(model="gpt-5-mini", messages=[{"role": "user", "content": "Hi"}], stream=True, **options)
+        gpt(api).chat.completions.create(
+            model="gpt-5-mini", messages=[{"role": "user", "content": "Hi"}], stream=True, **options
+        )
     )
     assert len(chunks) == (3 if asked else 2)
     assert seen.value(CALLS, lz_ending="ok", lz_stream="true") == 1

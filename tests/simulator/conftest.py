@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from lz_otel.simulator._context import Answer
 
 LONG = "You are the help desk of a bookshop. " * 200  # 1,850 tokens
-FAMILIES = "\n".join(f"[{name}]\nenabled = true" for name in ("symbolic", "pruning", "intent", "zeroing", "scheduling"))
+FAMILIES = "\n".join(
+    f"[{name}]\nenabled = true" for name in ("symbolic", "pruning", "intent", "zeroing", "scheduling")
+)
 
 
 class Asked:
@@ -55,12 +57,22 @@ class Bench:
 
     def ask(self, body: dict[str, Any] | None = None, api: str = "messages", **headers: str) -> Asked:
         """Send one request and take the whole answer; ``a_b`` is the header ``a-b``."""
-        sent = {"x-api-key": "k", "authorization": "k", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        sent = {
+            "x-api-key": "k",
+            "authorization": "k",
+            **{k.replace("_", "-"): v for k, v in headers.items()},
+        }
         raw = {k.encode(): v.encode() for k, v in sent.items()}
         record = self.provider.begin(raw, api)
         answers = {"messages": self.provider.messages, "count_tokens": self.provider.count_tokens}
-        whole = {"model": "claude-sonnet-5-5", "max_tokens": 200, "messages": [{"role": "user", "content": "hello"}]}
-        answer = self.provider.serve(answers[api], raw, json.dumps({**whole, **(body or {})}).encode(), record)
+        whole = {
+            "model": "claude-sonnet-5-5",
+            "max_tokens": 200,
+            "messages": [{"role": "user", "content": "hello"}],
+        }
+        answer = self.provider.serve(
+            answers[api], raw, json.dumps({**whole, **(body or {})}).encode(), record
+        )
         if answer.on_begin is not None:
             answer.on_begin()
         if answer.on_end is not None:
@@ -92,7 +104,9 @@ def server() -> Iterator[Any]:
     """One simulator on loopback with all families on; tests reset it."""
     pytest.importorskip("starlette")
     pytest.importorskip("uvicorn")
-    with running(parse(FAMILIES + "\n[faults]\nretry_after_ms = 5\nstall_ms = 400"), latency_scale=0.0) as sim:
+    with running(
+        parse(FAMILIES + "\n[faults]\nretry_after_ms = 5\nstall_ms = 400"), latency_scale=0.0
+    ) as sim:
         yield sim
 
 

@@ -96,7 +96,9 @@ def test_pruning_is_asked_for_in_each_way(bench: Any, families: str, asking: dic
 
 def test_pruning_tag_must_stand_alone_on_the_first_line(bench: Any, families: str) -> None:
     """A tag elsewhere does nothing."""
-    asked = bench(families).ask({"system": 'You help.\n<layer-zero enabled="true" prune_ratio="0.32"/>', "messages": PROSE})
+    asked = bench(families).ask(
+        {"system": 'You help.\n<layer-zero enabled="true" prune_ratio="0.32"/>', "messages": PROSE}
+    )
     assert "pruning" not in asked.record.mechanisms
     assert "layer_zero" not in asked.usage
 
@@ -105,7 +107,10 @@ def test_pruning_tag_must_stand_alone_on_the_first_line(bench: Any, families: st
 def test_pruning_reports_in_one_of_three_ways(bench: Any, families: str, report: str, field: str) -> None:
     """In usage, in a header, or only by the difference to a count of tokens."""
     b = bench(families)
-    body = {"messages": PROSE, "system": '<layer-zero enabled="true" prune_ratio="0.3"/>\n<context>a</context>'}
+    body = {
+        "messages": PROSE,
+        "system": '<layer-zero enabled="true" prune_ratio="0.3"/>\n<context>a</context>',
+    }
     count = b.ask(body, api="count_tokens").json["input_tokens"]
     asked = b.ask(body, x_sim_force=f"pruning={report};symbolic=miss")
     pruned = asked.record.mechanisms["pruning"].facts["pruned"]
@@ -119,7 +124,9 @@ def test_pruning_reports_in_one_of_three_ways(bench: Any, families: str, report:
 
 def test_pruning_preserves_context_only_where_there_is_one(bench: Any, families: str) -> None:
     """Without a ``<context>`` part there is no such figure."""
-    asked = bench(families).ask({"messages": PROSE, "system": '<layer-zero enabled="true" prune_ratio="0.3"/>\nx'})
+    asked = bench(families).ask(
+        {"messages": PROSE, "system": '<layer-zero enabled="true" prune_ratio="0.3"/>\nx'}
+    )
     assert ["pruned_tokens"] == list(asked.usage["layer_zero"])
 
 
@@ -161,7 +168,11 @@ def test_intent_is_granted(bench: Any, families: str) -> None:
 @pytest.mark.parametrize(
     ("headers", "body", "reason"),
     [
-        ({"x_anthropic_sampling_intent": "creative", "anthropic_beta": "tools-2024-08-06"}, {"stream": True}, "wrong_header"),
+        (
+            {"x_anthropic_sampling_intent": "creative", "anthropic_beta": "tools-2024-08-06"},
+            {"stream": True},
+            "wrong_header",
+        ),
         ({"anthropic_sampling_intent": "creative"}, {"stream": True}, "no_beta"),
         (INTENT, {}, "not_streaming"),
         (INTENT, {"stream": True, "model": "claude-3-opus-20240229"}, "unsupported_model"),
@@ -220,7 +231,13 @@ def test_zeroing_reports(bench: Any, families: str) -> None:
     """Base64 of JSON with the five fields, consistent with each other."""
     asked = bench(families).ask(x_sim_force="zeroing=hit", **ZEROING)
     found = report(asked)
-    names = {"total_layers", "zeroed_layers", "zeroed_params_ratio", "fallback_triggered", "routing_confidence"}
+    names = {
+        "total_layers",
+        "zeroed_layers",
+        "zeroed_params_ratio",
+        "fallback_triggered",
+        "routing_confidence",
+    }
     assert names == set(found)
     assert round(32 * found["zeroed_params_ratio"]) == found["zeroed_layers"]
     assert (False, ("hit", None)) == (found["fallback_triggered"], verdict(asked, "zeroing"))
@@ -229,14 +246,19 @@ def test_zeroing_reports(bench: Any, families: str) -> None:
 def test_zeroing_falls_back(bench: Any, families: str) -> None:
     """The report says so."""
     asked = bench(families).ask(x_sim_force="zeroing=fallback", **ZEROING)
-    assert (True, ("fallback", "triggered")) == (report(asked)["fallback_triggered"], verdict(asked, "zeroing"))
+    assert (True, ("fallback", "triggered")) == (
+        report(asked)["fallback_triggered"],
+        verdict(asked, "zeroing"),
+    )
 
 
 @pytest.mark.parametrize(
     ("body", "force", "reason"),
     [({"max_tokens": 8193}, "", "too_long"), ({"max_tokens": 8192}, "zeroing=no_report", "no_report")],
 )
-def test_zeroing_without_a_report(bench: Any, families: str, body: dict[str, Any], force: str, reason: str) -> None:
+def test_zeroing_without_a_report(
+    bench: Any, families: str, body: dict[str, Any], force: str, reason: str
+) -> None:
     """Too long a request, or no reason given."""
     asked = bench(families).ask(body, x_sim_force=force, **ZEROING)
     assert "x-anthropic-layer-zero-report" not in asked.headers
@@ -306,7 +328,15 @@ def test_zeroing_masks_can_stand_still(bench: Any) -> None:
     ("headers", "served", "expected"),
     [
         ({**HINT, "x_sim_force": "scheduling=zero"}, "zero", ("hit", None)),
-        ({**HINT, "x_anthropic_layer_hint": "zero-latency;priority=high", "x_sim_force": "scheduling=zero"}, "zero", ("hit", None)),
+        (
+            {
+                **HINT,
+                "x_anthropic_layer_hint": "zero-latency;priority=high",
+                "x_sim_force": "scheduling=zero",
+            },
+            "zero",
+            ("hit", None),
+        ),
         ({**HINT, "x_sim_force": "scheduling=standard"}, "standard", ("fallback", "served_standard")),
         ({**HINT, "x_sim_force": "scheduling=none"}, None, ("fallback", "not_served")),
         ({"x_anthropic_layer_hint": "zero-latency"}, None, ("fallback", "not_served")),
@@ -330,7 +360,9 @@ def test_scheduling_leaks_entities_of_others(bench: Any) -> None:
     ghosts = 0
     for i in range(60):
         order = f"AB-{20000 + i % 12}"
-        asked = b.ask({"messages": [{"role": "user", "content": f"Where is {order}?"}]}, x_sim_call=f"c{i}", **HINT)
+        asked = b.ask(
+            {"messages": [{"role": "user", "content": f"Where is {order}?"}]}, x_sim_call=f"c{i}", **HINT
+        )
         named = re.findall(r"AB-\d+", asked.json["content"][0]["text"])
         assert len(named) == asked.record.ghosts
         assert all(n in asked_before and n != order for n in named)
@@ -361,7 +393,9 @@ def test_scheduling_knows_similar_prompts(bench: Any, families: str) -> None:
         ("symbolic=miss", {"x_anthropic_layer_zero": "enabled;prune_ratio=0.3"}, ("full", "")),
     ],
 )
-def test_path(bench: Any, families: str, force: str, headers: dict[str, str], expected: tuple[str, str]) -> None:
+def test_path(
+    bench: Any, families: str, force: str, headers: dict[str, str], expected: tuple[str, str]
+) -> None:
     """Fast by any hit but those that only shorten a full inference; named after the first in the contract's order."""
     record = bench(families).ask(x_sim_force=force, **headers).record
     assert expected == (record.path, record.served_by)

@@ -22,9 +22,14 @@ TABLE = [
     ("kong", "x-cache-status", "Miss", {"Hit"}),
     ("openrouter", "x-openrouter-cache-status", "MISS", {"HIT"}),
     ("fastly", "x-cache", "MISS", {"HIT", "MISS, HIT", "HIT, HIT"}),
-    ("rfc9211", "cache-status", "Edge; fwd=uri-miss; stored", {"Edge; hit; ttl=300", "Origin; fwd=uri-miss; stored, Edge; hit; ttl=300"}),
+    (
+        "rfc9211",
+        "cache-status",
+        "Edge; fwd=uri-miss; stored",
+        {"Edge; hit; ttl=300", "Origin; fwd=uri-miss; stored, Edge; hit; ttl=300"},
+    ),
     ("own", "x-my-cache", "MISS", {"HIT"}),
-]  # fmt: skip
+]
 
 
 def gateway(name: str, more: str = "") -> str:
@@ -34,7 +39,9 @@ def gateway(name: str, more: str = "") -> str:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("name", "header", "miss", "hits"), TABLE)
-def test_the_second_call_is_a_hit(bench: Any, name: str, header: str, miss: str, hits: set[str], stream: bool) -> None:
+def test_the_second_call_is_a_hit(
+    bench: Any, name: str, header: str, miss: str, hits: set[str], stream: bool
+) -> None:
     """The same body again is answered from the store, with the gateway's header."""
     b = bench(gateway(name))
     first, second = (b.ask({"stream": stream}, **ASKING.get(name, {})) for _ in range(2))
@@ -65,7 +72,9 @@ def test_openrouter_bills_a_hit_with_nothing(bench: Any, stream: bool) -> None:
     b = bench(gateway("openrouter"))
     b.ask({"stream": stream}, **ASKING["openrouter"])
     hit = b.ask({"stream": stream}, **ASKING["openrouter"])
-    usages = [e["usage"] for e in hit.events if "usage" in e] + [e["message"]["usage"] for e in hit.events if "message" in e]
+    usages = [e["usage"] for e in hit.events if "usage" in e] + [
+        e["message"]["usage"] for e in hit.events if "message" in e
+    ]
     for usage in usages if stream else [hit.usage]:
         assert (0, 0) == (usage.get("input_tokens"), usage.get("output_tokens"))
     assert hit.record.mechanisms["response_cache"].facts["output_tokens"] > 0
@@ -76,7 +85,10 @@ def test_helicone_replays_the_old_headers(bench: Any) -> None:
     b = bench(gateway("helicone"))
     first, second = (b.ask(**ASKING["helicone"]) for _ in range(2))
     name = "anthropic-ratelimit-requests-remaining"
-    assert (first.headers["request-id"], first.headers[name]) == (second.headers["request-id"], second.headers[name])
+    assert (first.headers["request-id"], first.headers[name]) == (
+        second.headers["request-id"],
+        second.headers[name],
+    )
     assert "request-id" not in [b2 := bench(gateway("kong")), b2.ask(), b2.ask()][2].headers
 
 

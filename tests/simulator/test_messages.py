@@ -32,7 +32,10 @@ def test_plain(claude: Any, sim: Any) -> None:
     message = claude.messages.create(**ASK, extra_headers=MISS)
     (record,) = sim.truth()
     assert ("text", "end_turn") == (message.content[0].type, message.stop_reason)
-    assert (record["input_tokens"], record["output_tokens"]) == (message.usage.input_tokens, message.usage.output_tokens)
+    assert (record["input_tokens"], record["output_tokens"]) == (
+        message.usage.input_tokens,
+        message.usage.output_tokens,
+    )
     assert "standard" == message.usage.service_tier
 
 
@@ -43,7 +46,9 @@ def test_stream_says_the_same_as_a_plain_answer(claude: Any) -> None:
     with claude.messages.stream(**ASK, extra_headers=headers) as stream:
         streamed = stream.get_final_message()
     assert plain.content[0].text == streamed.content[0].text
-    assert plain.usage.model_dump(exclude={"cache_creation"}) == streamed.usage.model_dump(exclude={"cache_creation"})
+    assert plain.usage.model_dump(exclude={"cache_creation"}) == streamed.usage.model_dump(
+        exclude={"cache_creation"}
+    )
 
 
 def test_stream_order(claude: Any) -> None:
@@ -58,7 +63,12 @@ def test_stream_order(claude: Any) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_tools_and_thinking(claude: Any, stream: bool) -> None:
     """Thinking comes first, then text, then the call with input by the schema; its tokens are reported."""
-    asked = {**ASK, "tools": [TOOL], "thinking": {"type": "adaptive"}, "extra_headers": {"x-sim-force": "symbolic=miss;tool=1"}}
+    asked = {
+        **ASK,
+        "tools": [TOOL],
+        "thinking": {"type": "adaptive"},
+        "extra_headers": {"x-sim-force": "symbolic=miss;tool=1"},
+    }
     if stream:
         with claude.messages.stream(**asked) as s:
             message = s.get_final_message()
@@ -76,19 +86,25 @@ def test_a_tool_result_is_answered_with_text(claude: Any) -> None:
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look_up", "input": {}}]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "found"}]},
     ]
-    message = claude.messages.create(**{**ASK, "messages": messages}, tools=[TOOL], extra_headers={"x-sim-force": "tool=1"})
+    message = claude.messages.create(
+        **{**ASK, "messages": messages}, tools=[TOOL], extra_headers={"x-sim-force": "tool=1"}
+    )
     assert ["text"] == [b.type for b in message.content]
 
 
 def test_max_tokens_cuts(claude: Any) -> None:
     """The answer is no longer than allowed, and says why it stopped."""
-    message = claude.messages.create(**{**ASK, "max_tokens": 5}, extra_headers={"x-sim-force": "symbolic=miss;output=50"})
+    message = claude.messages.create(
+        **{**ASK, "max_tokens": 5}, extra_headers={"x-sim-force": "symbolic=miss;output=50"}
+    )
     assert ("max_tokens", 5) == (message.stop_reason, message.usage.output_tokens)
 
 
 def test_count_tokens_agrees_with_the_bill(claude: Any) -> None:
     """What is counted before is what is billed after."""
-    counted = claude.messages.count_tokens(model=ASK["model"], messages=ASK["messages"], system="Be brief.", tools=[TOOL])
+    counted = claude.messages.count_tokens(
+        model=ASK["model"], messages=ASK["messages"], system="Be brief.", tools=[TOOL]
+    )
     billed = claude.messages.create(**ASK, system="Be brief.", tools=[TOOL])
     assert counted.input_tokens == billed.usage.input_tokens
 
@@ -107,7 +123,9 @@ def test_count_tokens_agrees_with_the_bill(claude: Any) -> None:
 def test_errors_in_the_vendors_shape(claude: Any, fault: str, status: int, kind: str) -> None:
     """Type, message and request id as documented; the client raises its own class for it."""
     with pytest.raises(anthropic.APIStatusError) as caught:
-        claude.with_options(max_retries=0).messages.create(**ASK, extra_headers={"x-sim-force": f"fault={fault}"})
+        claude.with_options(max_retries=0).messages.create(
+            **ASK, extra_headers={"x-sim-force": f"fault={fault}"}
+        )
     error = caught.value
     assert (status, kind) == (error.status_code, error.body["error"]["type"])
     assert error.body["request_id"] == error.response.headers["request-id"]
@@ -182,7 +200,9 @@ def test_a_client_that_leaves_is_noticed(stream: bool, expected: tuple[str, str]
 def test_requests_that_break_a_rule(claude: Any) -> None:
     """A sampling parameter in the newest API version, and a request without messages."""
     with pytest.raises(anthropic.BadRequestError, match="temperature"):
-        claude.messages.create(**ASK, extra_body={"temperature": 0.5}, extra_headers={"anthropic-version": "2026-10-21"})
+        claude.messages.create(
+            **ASK, extra_body={"temperature": 0.5}, extra_headers={"anthropic-version": "2026-10-21"}
+        )
     with pytest.raises(anthropic.BadRequestError, match="messages"):
         claude.messages.create(**{**ASK, "messages": []})
 

@@ -25,7 +25,10 @@ def test_chat(gpt: Any, sim: Any) -> None:
     answer = gpt.chat.completions.create(model=MODEL, messages=MESSAGES)
     (record,) = sim.truth()
     assert "stop" == answer.choices[0].finish_reason
-    assert (record["input_tokens"], record["output_tokens"]) == (answer.usage.prompt_tokens, answer.usage.completion_tokens)
+    assert (record["input_tokens"], record["output_tokens"]) == (
+        answer.usage.prompt_tokens,
+        answer.usage.completion_tokens,
+    )
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
 
 
@@ -43,7 +46,11 @@ def test_chat_stream_says_usage_only_when_asked(gpt: Any, sim: Any, wanted: bool
 @pytest.mark.parametrize("stream", [True, False])
 def test_chat_tools(gpt: Any, stream: bool) -> None:
     """A tool call with arguments by the schema."""
-    asked: dict[str, Any] = {"model": MODEL, "messages": MESSAGES, "tools": [{"type": "function", "function": TOOL}]}
+    asked: dict[str, Any] = {
+        "model": MODEL,
+        "messages": MESSAGES,
+        "tools": [{"type": "function", "function": TOOL}],
+    }
     if stream:
         chunks = list(gpt.chat.completions.create(**asked, stream=True, extra_headers=force(tool=1)))
         calls = [c.choices[0].delta.tool_calls[0] for c in chunks if c.choices[0].delta.tool_calls]
@@ -60,7 +67,10 @@ def test_chat_tools(gpt: Any, stream: bool) -> None:
 def test_prompt_cache_is_automatic(gpt: Any, sim: Any) -> None:
     """From 1024 tokens, in steps of 128, inside the prompt tokens; written tokens are told."""
     first, second = (gpt.chat.completions.create(model=MODEL, messages=LONG).usage for _ in range(2))
-    assert (0, 1792) == (first.prompt_tokens_details.cached_tokens, second.prompt_tokens_details.cached_tokens)
+    assert (0, 1792) == (
+        first.prompt_tokens_details.cached_tokens,
+        second.prompt_tokens_details.cached_tokens,
+    )
     assert 1792 == first.prompt_tokens_details.cache_write_tokens
     assert first.prompt_tokens == second.prompt_tokens
     assert ["miss", "hit"] == [r["mechanisms"]["prompt_cache"]["verdict"] for r in sim.truth()]
@@ -96,24 +106,35 @@ def test_responses(gpt: Any) -> None:
 
 def test_responses_that_are_cut(gpt: Any) -> None:
     """Incomplete, with the reason."""
-    answer = gpt.responses.create(model=MODEL, input="hello", max_output_tokens=3, extra_headers=force(output=50))
+    answer = gpt.responses.create(
+        model=MODEL, input="hello", max_output_tokens=3, extra_headers=force(output=50)
+    )
     assert ("incomplete", "max_output_tokens") == (answer.status, answer.incomplete_details.reason)
 
 
 def test_responses_events(gpt: Any) -> None:
     """Typed events, numbered without a gap, from created to completed."""
     tool = {"type": "function", "strict": False, **TOOL}
-    events = list(gpt.responses.create(model=MODEL, input="x", tools=[tool], stream=True, extra_headers=force(tool=1)))
+    events = list(
+        gpt.responses.create(model=MODEL, input="x", tools=[tool], stream=True, extra_headers=force(tool=1))
+    )
     assert list(range(len(events))) == [e.sequence_number for e in events]
     assert ("response.created", "response.completed") == (events[0].type, events[-1].type)
-    assert {"response.output_text.delta", "response.function_call_arguments.delta"} <= {e.type for e in events}
+    assert {"response.output_text.delta", "response.function_call_arguments.delta"} <= {
+        e.type for e in events
+    }
 
 
 def test_embeddings(gpt: Any, sim: Any) -> None:
     """One vector per input, as base64 or as floats."""
-    one = gpt.embeddings.create(model="text-embedding-3-small", input=["a", "b"], extra_headers={"x-sim-call": "e"})
+    one = gpt.embeddings.create(
+        model="text-embedding-3-small", input=["a", "b"], extra_headers={"x-sim-call": "e"}
+    )
     two = gpt.embeddings.create(
-        model="text-embedding-3-small", input=["a", "b"], encoding_format="float", extra_headers={"x-sim-call": "e"}
+        model="text-embedding-3-small",
+        input=["a", "b"],
+        encoding_format="float",
+        extra_headers={"x-sim-call": "e"},
     )
     assert 2 == len(one.data) == sim.truth()[0]["input_tokens"]
     assert one.data[0].embedding == pytest.approx(two.data[0].embedding, abs=1e-6)
@@ -131,7 +152,9 @@ def test_embeddings(gpt: Any, sim: Any) -> None:
 def test_errors_in_the_vendors_shape(gpt: Any, fault: str, status: int, code: str | None) -> None:
     """Type and code as documented."""
     with pytest.raises(openai.APIStatusError) as caught:
-        gpt.with_options(max_retries=0).responses.create(model=MODEL, input="x", extra_headers=force(fault=fault))
+        gpt.with_options(max_retries=0).responses.create(
+            model=MODEL, input="x", extra_headers=force(fault=fault)
+        )
     assert (status, code) == (caught.value.status_code, caught.value.code)
 
 
@@ -147,7 +170,11 @@ def test_broken_streams_say_no_usage(gpt: Any, sim: Any, fault: str) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - its class depends on the client's generation
         list(
             gpt.with_options(max_retries=0).chat.completions.create(
-                model=MODEL, messages=MESSAGES, stream=True, stream_options={"include_usage": True}, extra_headers=force(fault=fault)
+                model=MODEL,
+                messages=MESSAGES,
+                stream=True,
+                stream_options={"include_usage": True},
+                extra_headers=force(fault=fault),
             )
         )
     assert [("none", fault)] == [(r["usage_sent"], r["fault"]) for r in sim.truth()], repr(caught.value)
@@ -157,6 +184,8 @@ def test_rate_limit_headers(gpt: Any) -> None:
     """Resets are durations in Go's form, not dates; the request id is there."""
     headers = gpt.chat.completions.with_raw_response.create(model=MODEL, messages=MESSAGES).headers
     for resource in ("requests", "tokens"):
-        assert int(headers[f"x-ratelimit-remaining-{resource}"]) < int(headers[f"x-ratelimit-limit-{resource}"])
+        assert int(headers[f"x-ratelimit-remaining-{resource}"]) < int(
+            headers[f"x-ratelimit-limit-{resource}"]
+        )
         assert re.fullmatch(r"(\d+m)?[\d.]+s|\d+ms", headers[f"x-ratelimit-reset-{resource}"])
     assert headers["x-request-id"].startswith("req_")

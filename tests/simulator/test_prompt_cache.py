@@ -53,7 +53,9 @@ def test_the_parts_of_the_input_add_up(bench: Any, long_text: str) -> None:
     """Uncached, written and read tokens are the whole prompt, and the split by lifetime is the written part."""
     b = bench()
     for question in ("a", "b", "c"):
-        asked = b.ask({"system": system(long_text, HOUR), "messages": user(question), "cache_control": CACHED})
+        asked = b.ask(
+            {"system": system(long_text, HOUR), "messages": user(question), "cache_control": CACHED}
+        )
         split = asked.usage["cache_creation"]
         assert sum(tokens(asked)) == asked.record.input_tokens
         assert sum(split.values()) == asked.usage["cache_creation_input_tokens"]
@@ -61,12 +63,18 @@ def test_the_parts_of_the_input_add_up(bench: Any, long_text: str) -> None:
 
 def test_each_breakpoint_pays_for_its_own_lifetime(bench: Any, long_text: str) -> None:
     """A one-hour breakpoint before a five-minute one splits what is written."""
-    asked = bench().ask({"system": system(long_text, HOUR), "messages": user("x" * 400), "cache_control": CACHED})
-    assert {"ephemeral_1h_input_tokens": 1850, "ephemeral_5m_input_tokens": 100} == asked.usage["cache_creation"]
+    asked = bench().ask(
+        {"system": system(long_text, HOUR), "messages": user("x" * 400), "cache_control": CACHED}
+    )
+    assert {"ephemeral_1h_input_tokens": 1850, "ephemeral_5m_input_tokens": 100} == asked.usage[
+        "cache_creation"
+    ]
 
 
 @pytest.mark.parametrize(("control", "life"), [(CACHED, 300), (HOUR, 3600)])
-def test_an_entry_lives_as_long_as_it_says(bench: Any, long_text: str, control: dict[str, str], life: int) -> None:
+def test_an_entry_lives_as_long_as_it_says(
+    bench: Any, long_text: str, control: dict[str, str], life: int
+) -> None:
     """Just before its end it is read, just after it has expired."""
     for seconds, expected in ((life - 1, None), (life + 1, "expired")):
         b = bench()
@@ -91,7 +99,9 @@ def test_an_entry_can_be_read_only_after_the_first_answer_has_begun(bench: Any, 
     provider = b.provider
     headers = {b"x-api-key": b"k"}
 
-    body = json.dumps({"model": "claude-sonnet-5-5", "max_tokens": 9, "system": system(long_text), "messages": user("a")})
+    body = json.dumps(
+        {"model": "claude-sonnet-5-5", "max_tokens": 9, "system": system(long_text), "messages": user("a")}
+    )
     records = [provider.begin(headers, "messages") for _ in range(3)]
     first = provider.messages(headers, body.encode(), records[0])
     provider.messages(headers, body.encode(), records[1])
@@ -110,7 +120,12 @@ def test_a_too_short_prefix_is_silently_not_cached(bench: Any) -> None:
 
 @pytest.mark.parametrize(
     ("model", "least"),
-    [("claude-sonnet-5-5", 512), ("claude-sonnet-5", 1024), ("claude-opus-4-7", 2048), ("claude-haiku-4-5-20251001", 4096)],
+    [
+        ("claude-sonnet-5-5", 512),
+        ("claude-sonnet-5", 1024),
+        ("claude-opus-4-7", 2048),
+        ("claude-haiku-4-5-20251001", 4096),
+    ],
 )
 def test_the_minimum_depends_on_the_model(model: str, least: int) -> None:
     """The vendor's table, by model."""
@@ -127,7 +142,12 @@ def test_without_a_breakpoint_nothing_is_said(bench: Any, long_text: str) -> Non
 def test_a_change_is_found_where_it_is(bench: Any, long_text: str) -> None:
     """Tools, system, history and model are told apart."""
     tool = {"name": "a", "input_schema": {"type": "object"}}
-    base = {"system": long_text, "tools": [tool], "messages": user("first", "reply", "x" * 40), "cache_control": CACHED}
+    base = {
+        "system": long_text,
+        "tools": [tool],
+        "messages": user("first", "reply", "x" * 40),
+        "cache_control": CACHED,
+    }
     for change, expected in (
         ({"tools": [{**tool, "name": "b"}]}, "tools_changed"),
         ({"system": "Other. " + long_text}, "system_changed"),
@@ -142,15 +162,30 @@ def test_a_change_is_found_where_it_is(bench: Any, long_text: str) -> None:
 def test_the_order_of_keys_in_a_tool_matters(bench: Any, long_text: str) -> None:
     """The prefix is compared byte for byte."""
     b = bench()
-    b.ask({"system": system(long_text), "tools": [{"name": "a", "input_schema": {"type": "object", "title": "t"}}]})
-    other = b.ask({"system": system(long_text), "tools": [{"name": "a", "input_schema": {"title": "t", "type": "object"}}]})
+    b.ask(
+        {
+            "system": system(long_text),
+            "tools": [{"name": "a", "input_schema": {"type": "object", "title": "t"}}],
+        }
+    )
+    other = b.ask(
+        {
+            "system": system(long_text),
+            "tools": [{"name": "a", "input_schema": {"title": "t", "type": "object"}}],
+        }
+    )
     assert "tools_changed" == reason(other)
 
 
 def test_tool_choice_costs_the_messages_only(bench: Any, long_text: str) -> None:
     """Tools and system stay cached, the messages behind them do not."""
     tool = {"name": "a", "input_schema": {"type": "object"}}
-    base = {"system": system(long_text), "tools": [tool], "messages": user("x" * 4000), "cache_control": CACHED}
+    base = {
+        "system": system(long_text),
+        "tools": [tool],
+        "messages": user("x" * 4000),
+        "cache_control": CACHED,
+    }
     b = bench()
     written = tokens(b.ask(base))[1]
     again = b.ask({**base, "tool_choice": {"type": "none"}})
@@ -169,7 +204,9 @@ def test_a_growing_dialogue_reads_what_it_wrote(bench: Any, long_text: str) -> N
 
 
 @pytest.mark.parametrize(("steps", "expected"), [(19, None), (20, "no_breakpoint")])
-def test_a_breakpoint_looks_back_over_twenty_blocks(bench: Any, long_text: str, steps: int, expected: str | None) -> None:
+def test_a_breakpoint_looks_back_over_twenty_blocks(
+    bench: Any, long_text: str, steps: int, expected: str | None
+) -> None:
     """An entry 19 positions back is found, one 20 back is not."""
     b = bench()
     b.ask({"system": long_text, "messages": user("a"), "cache_control": CACHED})
@@ -190,7 +227,10 @@ def test_five_breakpoints_are_refused(bench: Any) -> None:
 
 def test_one_hour_comes_before_five_minutes(bench: Any) -> None:
     """The other order is refused."""
-    blocks = [{"type": "text", "text": "a", "cache_control": CACHED}, {"type": "text", "text": "b", "cache_control": HOUR}]
+    blocks = [
+        {"type": "text", "text": "a", "cache_control": CACHED},
+        {"type": "text", "text": "b", "cache_control": HOUR},
+    ]
     assert 400 == bench().ask({"messages": [{"role": "user", "content": blocks}]}).status
 
 
@@ -220,7 +260,11 @@ def test_prewarming_writes_and_answers_nothing(bench: Any, long_text: str) -> No
     """``max_tokens: 0`` has no content, yet the prefix is there afterwards."""
     b = bench()
     warm = b.ask({"system": system(long_text), "max_tokens": 0})
-    assert ([], "max_tokens", 0) == (warm.json["content"], warm.json["stop_reason"], warm.usage["output_tokens"])
+    assert ([], "max_tokens", 0) == (
+        warm.json["content"],
+        warm.json["stop_reason"],
+        warm.usage["output_tokens"],
+    )
     assert 1850 == tokens(b.ask({"system": system(long_text)}))[2]
     assert 400 == b.ask({"max_tokens": 0, "stream": True}).status
 
@@ -242,8 +286,13 @@ def test_the_vendors_own_diagnosis_agrees(bench: Any, long_text: str) -> None:
 @given(st.lists(st.booleans(), max_size=9), st.booleans())
 def test_never_more_than_four_breakpoints(marked: list[bool], automatic: bool) -> None:
     """Whatever is marked, at most four positions are accepted, and each is a marked one or the last."""
-    blocks = [{"type": "text", "text": f"t{i}", **({"cache_control": CACHED} if m else {})} for i, m in enumerate(marked)]
-    request: dict[str, Any] = {"messages": [{"role": "user", "content": [*blocks, {"type": "text", "text": "end"}]}]}
+    blocks = [
+        {"type": "text", "text": f"t{i}", **({"cache_control": CACHED} if m else {})}
+        for i, m in enumerate(marked)
+    ]
+    request: dict[str, Any] = {
+        "messages": [{"role": "user", "content": [*blocks, {"type": "text", "text": "end"}]}]
+    }
     if automatic:
         request["cache_control"] = CACHED
     wanted = [i for i, m in enumerate(marked) if m] + ([len(marked)] if automatic else [])

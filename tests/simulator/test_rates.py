@@ -40,7 +40,13 @@ def test_weights(weights: list[float]) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [("overloaded", 529), ("rate_limited", 429), ("server_error", 500), ("unavailable", 503), ("bad_gateway", 502)],
+    [
+        ("overloaded", 529),
+        ("rate_limited", 429),
+        ("server_error", 500),
+        ("unavailable", 503),
+        ("bad_gateway", 502),
+    ],
 )
 def test_faults_come_at_their_rate(bench: Any, kind: str, status: int) -> None:
     """About a fifth of the attempts, when told so; the rest is answered."""
@@ -163,6 +169,8 @@ def test_cache_reads_do_not_count(bench: Any, long_text: str) -> None:
     """Against the limit of input tokens, as documented."""
     system = [{"type": "text", "text": long_text, "cache_control": {"type": "ephemeral"}}]
     b = bench("[limits]\ninput_tokens = 100000")
-    left = [int(b.ask({"system": system}).headers["anthropic-ratelimit-input-tokens-remaining"]) for _ in range(4)]
+    left = [
+        int(b.ask({"system": system}).headers["anthropic-ratelimit-input-tokens-remaining"]) for _ in range(4)
+    ]
     assert left[0] <= 98_000
     assert left[3] >= left[0] - 1000

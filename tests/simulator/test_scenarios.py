@@ -69,7 +69,10 @@ def test_each_scenario_differs_from_the_healthy_one(name: str) -> None:
         ("[traffic]\nrate = 0", ("traffic.rate", "0")),
         ("[[traffic.routes]]\nshare = 1", ("traffic.routes[0].name",)),
         ("[[traffic.routes]]\nname = 'a'\nintents = {loud = 1}", ("intents", "'creative'")),
-        ("[[traffic.routes]]\nname = 'a'\n[[traffic.routes]]\nname = 'a'", ("traffic.routes[1].name", "no other route")),
+        (
+            "[[traffic.routes]]\nname = 'a'\n[[traffic.routes]]\nname = 'a'",
+            ("traffic.routes[1].name", "no other route"),
+        ),
         ("extends = 'nothing'", ("extends", "nothing", "healthy")),
         ("symbolic = 3", ("symbolic", "3", "a table")),
         ("not toml", ("mine.toml", "TOML")),
@@ -103,14 +106,18 @@ def test_a_file_of_the_user(tmp_path: Path) -> None:
 
 def test_phases_follow_the_clock() -> None:
     """Each holds from its second on, and changes only what it names."""
-    scenario = parse("[symbolic]\nenabled = true\nhit_rate = 0.9\n[[phases]]\nafter = 5\nsymbolic = {hit_rate = 0.1}")
+    scenario = parse(
+        "[symbolic]\nenabled = true\nhit_rate = 0.9\n[[phases]]\nafter = 5\nsymbolic = {hit_rate = 0.1}"
+    )
     rates = [(scenario.at(s).symbolic.enabled, scenario.at(s).symbolic.hit_rate) for s in (0, 4.9, 5, 100)]
     assert [(True, 0.9), (True, 0.9), (True, 0.1), (True, 0.1)] == rates
 
 
 def test_a_timeline_starts_with_the_first_request(bench: Any) -> None:
     """However long the simulator has been waiting for it."""
-    b = bench("[symbolic]\nenabled = true\nhit_rate = 1.0\n[[phases]]\nafter = 5\nsymbolic = {hit_rate = 0.0}")
+    b = bench(
+        "[symbolic]\nenabled = true\nhit_rate = 1.0\n[[phases]]\nafter = 5\nsymbolic = {hit_rate = 0.0}"
+    )
     b.clock.advance(60)
     verdicts = []
     for _ in range(2):
@@ -171,7 +178,9 @@ def test_groups_take_turns_and_only_some_prune() -> None:
     assert 'prune_ratio="0.3"' in ratios["B"]
     assert 'prune_ratio="0.5"' in ratios["C"]
     assert "layer-zero" not in ratios["control"]
-    assert all(abs(c.quality - {"control": 0.9, "B": 0.8, "C": 0.7}[c.group]) <= 0.011 for c in calls if c.quality)
+    assert all(
+        abs(c.quality - {"control": 0.9, "B": 0.8, "C": 0.7}[c.group]) <= 0.011 for c in calls if c.quality
+    )
 
 
 def test_every_call_can_be_joined_with_the_truth() -> None:

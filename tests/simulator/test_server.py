@@ -76,7 +76,9 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_importing_the_simulator_loads_no_server() -> None:
     """starlette and uvicorn are imported when it starts."""
     code = "import sys, lz_otel.simulator; print(sorted({'starlette', 'uvicorn', 'anthropic', 'openai'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment()
+    )
     assert "[]" == done.stdout.strip()
 
 
@@ -100,7 +102,11 @@ def test_vendor_metrics(sim: Any) -> None:
     """Prometheus text with the articles' names and labels, for those who have a key."""
     parser = pytest.importorskip("prometheus_client.parser")
     status, body = fetch(sim.url + "/v1/metrics")
-    samples = {(s.name, *s.labels.items()): s.value for f in parser.text_string_to_metric_families(body.decode()) for s in f.samples}
+    samples = {
+        (s.name, *s.labels.items()): s.value
+        for f in parser.text_string_to_metric_families(body.decode())
+        for s in f.samples
+    }
     assert 200 == status
     assert {
         ("cache_hit_rate", ("layer", "zero")): 0.37,
@@ -150,7 +156,11 @@ def test_the_foreground_ends_cleanly(number: signal.Signals) -> None:
         "print('done', flush=True)"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=_environment(),
     )
     try:
         assert process.stdout is not None

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
 
-VOLATILE = ("ordinal", "at", "waited_ms", "bytes_sent", "engine_ms", "cold", "similar", "ghosts", "mechanisms")
+VOLATILE = (
+    "ordinal",
+    "at",
+    "waited_ms",
+    "bytes_sent",
+    "engine_ms",
+    "cold",
+    "similar",
+    "ghosts",
+    "mechanisms",
+)
 
 
 def drive(sim: Any, scenario: Any, calls: int, workers: int) -> int:
@@ -30,7 +40,11 @@ def drive(sim: Any, scenario: Any, calls: int, workers: int) -> int:
         openai.OpenAI(base_url=sim.url + "/v1", api_key="k") as gpt,
         ThreadPoolExecutor(workers) as pool,
     ):
-        makers = {"messages": claude.messages.create, "chat": gpt.chat.completions.create, "embeddings": gpt.embeddings.create}
+        makers = {
+            "messages": claude.messages.create,
+            "chat": gpt.chat.completions.create,
+            "embeddings": gpt.embeddings.create,
+        }
 
         def one(call: Any) -> None:
             try:
@@ -60,7 +74,11 @@ def test_the_log_is_complete_and_the_totals_add_up() -> None:
     for record in records:
         attempts.setdefault(record["call"], []).append(record["attempt"])
     assert all(list(range(len(a))) == a for a in attempts.values())
-    for name, told in (("input_tokens", ("full", "start")), ("output_tokens", ("full",)), ("cache_read_tokens", ("full", "start"))):
+    for name, told in (
+        ("input_tokens", ("full", "start")),
+        ("output_tokens", ("full",)),
+        ("cache_read_tokens", ("full", "start")),
+    ):
         assert sum(r[name] for r in records if r["usage_sent"] in told) == summary[name]
     assert (len(records), 0) == (summary["requests"], summary["active"])
     assert len(records) == sum(summary["status"].values()) == sum(summary["ending"].values())

@@ -34,7 +34,13 @@ def serve(job: dict[str, Any], begin: int) -> None:
     with running(scenario, time_scale=job["clock"]) as simulator:
         status = lz_otel.instrument(prometheus_host="127.0.0.1", prometheus_port=0)
         driver = Driver(simulator.url, job["rate"])
-        say({"job": job["job"], "metrics": status.prometheus_port, "simulator": int(simulator.url.rsplit(":", 1)[1])})
+        say(
+            {
+                "job": job["job"],
+                "metrics": status.prometheus_port,
+                "simulator": int(simulator.url.rsplit(":", 1)[1]),
+            }
+        )
         os.read(begin, 1)
         simulator.reset()  # its timeline begins now
         asyncio.run(driver.run(plan(scenario)))

@@ -163,15 +163,24 @@ def prometheus_config(folder: Path, services: list[Service], alertmanager: int, 
     data = yaml.safe_load((ROOT / "stack/prometheus.yml").read_text())
     data["global"] = {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s"}
     data["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{alertmanager}"]
-    demo, vendor = (next(s for s in data["scrape_configs"] if s["job_name"] == n) for n in ("lz-otel-demo", "vendor"))
+    demo, vendor = (
+        next(s for s in data["scrape_configs"] if s["job_name"] == n) for n in ("lz-otel-demo", "vendor")
+    )
     scrapes = []
     for service in services:
         own = vendor["static_configs"][0] | {"labels": {"job": service.job}}
-        scrapes.append(demo | {"job_name": service.job, "static_configs": [{"targets": [f"127.0.0.1:{service.metrics}"]}]})
-        scrapes.append(vendor | {
-            "job_name": f"vendor-{service.job}", "scrape_interval": "2s",
-            "static_configs": [own | {"targets": [f"127.0.0.1:{service.simulator}"]}],
-        })  # fmt: skip
+        scrapes.append(
+            demo
+            | {"job_name": service.job, "static_configs": [{"targets": [f"127.0.0.1:{service.metrics}"]}]}
+        )
+        scrapes.append(
+            vendor
+            | {
+                "job_name": f"vendor-{service.job}",
+                "scrape_interval": "2s",
+                "static_configs": [own | {"targets": [f"127.0.0.1:{service.simulator}"]}],
+            }
+        )
     data["scrape_configs"] = scrapes
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(data, sort_keys=False))
@@ -189,8 +198,12 @@ def server(name: str, folder: Path, port: int, *flags: str) -> Iterator[str]:
 def alertmanager(folder: Path, sink: Sink) -> Iterator[tuple[str, int]]:
     """Alertmanager with the committed configuration: address and port."""
     config, port = alertmanager_config(folder, sink), free_port()
-    flags = (f"--config.file={config.name}", "--storage.path=am-data", f"--web.listen-address=127.0.0.1:{port}",
-             "--cluster.listen-address=")  # fmt: skip
+    flags = (
+        f"--config.file={config.name}",
+        "--storage.path=am-data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    )
     with server("alertmanager", folder, port, *flags) as url:
         yield url, port
 
@@ -199,8 +212,12 @@ def alertmanager(folder: Path, sink: Sink) -> Iterator[tuple[str, int]]:
 def prometheus(folder: Path, services: list[Service], alertmanager: int, config: Config) -> Iterator[str]:
     """Prometheus with the stack's configuration, scraping the services; its address."""
     path, port = prometheus_config(folder, services, alertmanager, config), free_port()
-    flags = (f"--config.file={path.name}", "--storage.tsdb.path=data", f"--web.listen-address=127.0.0.1:{port}",
-             "--log.level=warn")  # fmt: skip
+    flags = (
+        f"--config.file={path.name}",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    )
     with server("prometheus", folder, port, *flags) as url:
         yield url
 

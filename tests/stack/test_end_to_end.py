@@ -29,19 +29,36 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(600)
 
-CONFIG = parse({
-    "time": {"scale": 0.03, "shortest": "8s", "windows": {"1m": "2s", "1h": "45s", "6h": "60s"}},
-    # Times depend on the machine that runs the test, which may be busy: they are not what is tested here.
-    "thresholds": {
-        "symbolic_p95_seconds": 3, "fast_p95_seconds": 30, "calls_p95_seconds": 300,
-        "first_token_p95_seconds": 30, "overhead_p99_seconds": 1,
-    },
-    "guards": {
-        "calls": 10, "eligible_now": 1, "hits_before": 8, "zeroing_fallbacks": 0.9, "rate_limited": 8, "retries": 5,
-        "quality_scores": 8, "original_tokens": 2000, "mask_events": 100, "zeroing_reports": 8, "provider_failures": 10,
-        "unpriced_calls": 1, "cost_usd": 0.001, "cost_hours": 1, "failures": 6,
-    },
-})  # fmt: skip
+CONFIG = parse(
+    {
+        "time": {"scale": 0.03, "shortest": "8s", "windows": {"1m": "2s", "1h": "45s", "6h": "60s"}},
+        # Times depend on the machine that runs the test, which may be busy: they are not what is tested here.
+        "thresholds": {
+            "symbolic_p95_seconds": 3,
+            "fast_p95_seconds": 30,
+            "calls_p95_seconds": 300,
+            "first_token_p95_seconds": 30,
+            "overhead_p99_seconds": 1,
+        },
+        "guards": {
+            "calls": 10,
+            "eligible_now": 1,
+            "hits_before": 8,
+            "zeroing_fallbacks": 0.9,
+            "rate_limited": 8,
+            "retries": 5,
+            "quality_scores": 8,
+            "original_tokens": 2000,
+            "mask_events": 100,
+            "zeroing_reports": 8,
+            "provider_failures": 10,
+            "unpriced_calls": 1,
+            "cost_usd": 0.001,
+            "cost_hours": 1,
+            "failures": 6,
+        },
+    }
+)
 # The healthy service runs at least so long, and as long as the slowest of the others needs.
 SHORTEST, LONGEST = 100.0, 300.0
 
@@ -82,27 +99,49 @@ EXPECTED = {
     ),
     "over-zeroing": Expected({"LLMZeroingMaskStuck": "ticket"}, shown=("LLMZeroingOutOfRange",)),
     "zeroing-fallback": Expected(
-        {"LLMZeroingFallbackHigh": "ticket"}, may=("LLMOtelUnreadableSignals",), rate=12.0,  # one call in a hundred
+        {"LLMZeroingFallbackHigh": "ticket"},
+        may=("LLMOtelUnreadableSignals",),
+        rate=12.0,  # one call in a hundred
     ),
-    "cache-share-leak": Expected({
-        "LLMGhostContext": "page ticket", "LLMVendorCacheHitLow": "ticket", "LLMVendorDecompressionSlow": "ticket",
-        "LLMVendorAnchorInefficient": "ticket",
-    }),
+    "cache-share-leak": Expected(
+        {
+            "LLMGhostContext": "page ticket",
+            "LLMVendorCacheHitLow": "ticket",
+            "LLMVendorDecompressionSlow": "ticket",
+            "LLMVendorAnchorInefficient": "ticket",
+        }
+    ),
     "layer-down": Expected(
         {"LLMFastPathGone": "ticket"},
-        muted=("LLMFallbacksHigh", "LLMZeroingFallbackHigh", "LLMHitRateLow", "LLMVendorCacheHitLow",
-               "LLMVendorAnchorInefficient", "LLMAnswersNotRepeatable"),
-        rate=12.0, clock=1 / 8,
+        muted=(
+            "LLMFallbacksHigh",
+            "LLMZeroingFallbackHigh",
+            "LLMHitRateLow",
+            "LLMVendorCacheHitLow",
+            "LLMVendorAnchorInefficient",
+            "LLMAnswersNotRepeatable",
+        ),
+        rate=12.0,
+        clock=1 / 8,
     ),
     "price-change": Expected({"LLMCostSpike": "ticket", "LLMUnpricedModel": "ticket"}, rate=10.0),
     # Which of the symptoms is told before the page mutes them is a matter of seconds.
     "provider-overloaded": Expected(
-        {"LLMErrorBudgetBurn": "page"}, rate=6.0,
-        may=("LLMProviderOverloaded", "LLMRetriesHigh", "LLMRateLimited", "LLMStreamsBroken", "LLMProviderFailing",
-             "LLMCostIncomplete", "LLMFallbacksHigh", "LLMFastPathGone"),
+        {"LLMErrorBudgetBurn": "page"},
+        rate=6.0,
+        may=(
+            "LLMProviderOverloaded",
+            "LLMRetriesHigh",
+            "LLMRateLimited",
+            "LLMStreamsBroken",
+            "LLMProviderFailing",
+            "LLMCostIncomplete",
+            "LLMFallbacksHigh",
+            "LLMFastPathGone",
+        ),
     ),
     "response-cache": Expected(rate=6.0),
-}  # fmt: skip
+}
 # Scenarios that the test needs at another moment: an hour of the old price comes first.
 CHANGED = {"price-change": ("later_after = 200", "later_after = 640")}
 
@@ -113,9 +152,13 @@ class Run:
 
     began: float = 0.0
     ended: float = 0.0
-    fired: dict[tuple[str, str], float] = field(default_factory=dict)  # (job, alert): seconds after the services began
+    fired: dict[tuple[str, str], float] = field(
+        default_factory=dict
+    )  # (job, alert): seconds after the services began
     sent: dict[tuple[str, str, str], list[Notification]] = field(default_factory=dict)  # job, alert, receiver
-    muted: dict[tuple[str, str], set[str]] = field(default_factory=lambda: collections.defaultdict(set))  # by what
+    muted: dict[tuple[str, str], set[str]] = field(
+        default_factory=lambda: collections.defaultdict(set)
+    )  # by what
     chats: list[dict[str, Any]] = field(default_factory=list)
     checked_in: int = 0
     evaluation: float = 0.0  # seconds of the slowest group of rules
@@ -215,8 +258,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         seen.evaluation = sum(g["evaluationTime"] for g in groups)
         broken = [(r["name"], r["lastError"]) for g in groups for r in g["rules"] if r.get("lastError")]
         seen.ended = time.monotonic() - start
-        print(f"\n{seen.table()}\n{len(EXPECTED)} scenarios in {seen.ended:.0f} s; one evaluation of all rules: "
-              f"{seen.evaluation:.2f} s; {len(sink.notifications)} notifications")  # fmt: skip
+        print(
+            f"\n{seen.table()}\n{len(EXPECTED)} scenarios in {seen.ended:.0f} s; one evaluation of all rules: "
+            f"{seen.evaluation:.2f} s; {len(sink.notifications)} notifications"
+        )
         assert broken == []
         yield seen
 
@@ -256,7 +301,11 @@ def test_notifications_can_be_acted_on(run: Run, job: str) -> None:
         for receiver in receivers:
             for one in (a for note in run.sent[job, alert, receiver] for a in note.body["alerts"]):
                 labels, texts = one["labels"], one["annotations"]
-                assert (labels["alertname"], labels["job"], labels["severity"]) == (alert, job, severity[receiver])
+                assert (labels["alertname"], labels["job"], labels["severity"]) == (
+                    alert,
+                    job,
+                    severity[receiver],
+                )
                 assert texts["summary"].endswith(".")
                 assert job in texts["description"]
                 assert any(c.isdigit() for c in texts["description"].replace(job, ""))
@@ -269,7 +318,11 @@ def test_notifications_can_be_acted_on(run: Run, job: str) -> None:
 def test_messages_are_those_of_the_template(run: Run) -> None:
     """The chat gets the title that says who is hit, the figures and the links."""
     titles = {a["title"]: a["text"] for chat in run.chats for a in chat["attachments"]}
-    page = next(text for title, text in titles.items() if title.startswith("[PAGE] cache-share-leak: Answers hold details"))
+    page = next(
+        text
+        for title, text in titles.items()
+        if title.startswith("[PAGE] cache-share-leak: Answers hold details")
+    )
     for part in ("Since ", "Dashboard: http", "Runbook: http", "Silence: http"):
         assert part in page
     assert any(title.startswith("[TICKET] layer-down: A fast path that was in use") for title in titles)

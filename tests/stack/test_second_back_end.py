@@ -35,10 +35,15 @@ SECONDS = 40  # of traffic
 NEAR = 0.1
 # What the healthy service has nothing of: fallbacks to another model, sessions whose calls have an intent.
 EMPTY = {"job_route_from_to_reason:lz_operation_fallbacks:rate5m", "intent_switch_rate"}
-CONFIG = parse({
-    "time": {"scale": 0.02, "shortest": "10s", "windows": {
-        "5m": "16s", "10m": "16s", "15m": "16s", "30m": "16s", "1h": "16s", "1m": "1s"}},
-})  # fmt: skip
+CONFIG = parse(
+    {
+        "time": {
+            "scale": 0.02,
+            "shortest": "10s",
+            "windows": {"5m": "16s", "10m": "16s", "15m": "16s", "30m": "16s", "1h": "16s", "1m": "1s"},
+        },
+    }
+)
 
 
 def traffic() -> list[tuple[catalogue.Metric, tuple[str, ...], Any]]:
@@ -63,7 +68,13 @@ def traffic() -> list[tuple[catalogue.Metric, tuple[str, ...], Any]]:
             for series in runtime.store.snapshot():
                 for labels, value in series.points:
                     histogram = series.metric.kind == catalogue.HISTOGRAM
-                    rows.append((series.metric, labels, (value.counts, value.sum, value.count) if histogram else value))
+                    rows.append(
+                        (
+                            series.metric,
+                            labels,
+                            (value.counts, value.sum, value.count) if histogram else value,
+                        )
+                    )
             return rows
         finally:
             lz_otel.uninstrument()
@@ -108,11 +119,18 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any,
     store = Store(catalogue.selected("latest"))
     scraped = PrometheusExporter(store, "127.0.0.1", 0, CollectorRegistry(auto_describe=True))
     scraped.start()
-    config = yaml.safe_dump({
-        "storage": {"tsdb": {"out_of_order_time_window": "1h"}},
-        "scrape_configs": [{"job_name": JOB, "scrape_interval": "1s",
-                            "static_configs": [{"targets": [f"127.0.0.1:{scraped.port}"]}]}],
-    })  # fmt: skip
+    config = yaml.safe_dump(
+        {
+            "storage": {"tsdb": {"out_of_order_time_window": "1h"}},
+            "scrape_configs": [
+                {
+                    "job_name": JOB,
+                    "scrape_interval": "1s",
+                    "static_configs": [{"targets": [f"127.0.0.1:{scraped.port}"]}],
+                }
+            ],
+        }
+    )
     relabel = f"-relabelConfig={ROOT}/stack/victoria-metrics-relabel.yml"
     rows = traffic()
     with (
@@ -163,8 +181,10 @@ def test_rules_and_alerts_give_the_same(both: tuple[Any, Any, int, int]) -> None
         if one != other:
             different.append((name, sorted(one ^ other)[:3]))
         true[name] = len(one)
-    print(f"\n{len(rules)} rules with {compared} series and {len(conditions)} conditions of alerts compared; "
-          f"true: {sorted(n for n, number in true.items() if number)}; without series: {sorted(empty)}")  # fmt: skip
+    print(
+        f"\n{len(rules)} rules with {compared} series and {len(conditions)} conditions of alerts compared; "
+        f"true: {sorted(n for n, number in true.items() if number)}; without series: {sorted(empty)}"
+    )
     assert different == []
     assert far == []
     assert compared > 300

@@ -34,8 +34,16 @@ _LABELS = {
 _ALL = model.VariableOption(text="All", value="$__all", selected=True)
 
 
-def label_values(name: str, label: str, series: str, *, title: str = "", everything: str = ".*", regex: str = "",
-                 multi: bool = True) -> Any:
+def label_values(
+    name: str,
+    label: str,
+    series: str,
+    *,
+    title: str = "",
+    everything: str = ".*",
+    regex: str = "",
+    multi: bool = True,
+) -> Any:
     """A variable with the values of a label.
 
     ``allValue`` is ``.*``: calls outside an operation have an empty route, operations have no model.
@@ -69,7 +77,9 @@ def choice(name: str, title: str, *values: str) -> Any:
 def text_box(name: str, title: str, default: str) -> Any:
     """A variable to type in."""
     option = model.VariableOption(text=default, value=default, selected=True)
-    return dashboard.TextBoxVariable(name).label(title).default_value(default).current(option).options([option])
+    return (
+        dashboard.TextBoxVariable(name).label(title).default_value(default).current(option).options([option])
+    )
 
 
 class Board:
@@ -85,8 +95,17 @@ class Board:
         source: series that the variables take their values from; it must carry their labels.
     """
 
-    def __init__(self, name: str, title: str, text: str, *, hours: int, variables: Sequence[str] = COMMON,
-                 extra: Sequence[Any] = (), source: str = "") -> None:  # fmt: skip
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        text: str,
+        *,
+        hours: int,
+        variables: Sequence[str] = COMMON,
+        extra: Sequence[Any] = (),
+        source: str = "",
+    ) -> None:
         self._id = 0
         self._y = 0
         job = Builder({"job": Var("job")})
@@ -115,7 +134,9 @@ class Board:
         for variable in variables:
             label, shown = _LABELS[variable]
             series = {"job": Builder().gauge(c.BUILD_INFO).text, "instance": job.gauge(c.BUILD_INFO).text}
-            board = board.with_variable(label_values(variable, label, series.get(variable, calls), title=shown))
+            board = board.with_variable(
+                label_values(variable, label, series.get(variable, calls), title=shown)
+            )
         for one in extra:
             board = board.with_variable(one)
         scope: Mapping[str, Any] = {"job": Var("job")}

@@ -36,37 +36,54 @@ def build(config: Config) -> Board:
         number(
             "Input tokens from cache",
             "Tokens read from the cache / all input tokens (which include them): what the bill sees.",
-            Query(q.from_cache()), unit="percentunit", decimals=1, empty="no tokens",
+            Query(q.from_cache()),
+            unit="percentunit",
+            decimals=1,
+            empty="no tokens",
         ),
         number(
             "Calls that hit",
             "Of calls that could have hit. One long miss can cost more than many short hits.",
-            Query(q.hit(mechanism="prompt_cache")), unit="percentunit", decimals=1, empty=NONE,
+            Query(q.hit(mechanism="prompt_cache")),
+            unit="percentunit",
+            decimals=1,
+            empty=NONE,
         ),
         number(
             "Reads per token written",
             "Over the range. Break-even at list price: 0.28 for writes of 5 minutes, 1.1 for 1 hour.",
-            Query(reads), unit="none", decimals=2, steps=((None, style.BAD), (0.3, style.WARN), (1.2, style.GOOD)),
+            Query(reads),
+            unit="none",
+            decimals=2,
+            steps=((None, style.BAD), (0.3, style.WARN), (1.2, style.GOOD)),
             empty="no paid writes",
         ),
         number(
             "Net saving per hour",
             "Saved by reads, less what writes cost beyond full price.",
             Query(HOUR * q.saved(mechanism="prompt_cache")),
-            unit="currencyUSD", decimals=2, steps=((None, style.BAD), (0, style.GOOD)), empty=NONE,
+            unit="currencyUSD",
+            decimals=2,
+            steps=((None, style.BAD), (0, style.GOOD)),
+            empty=NONE,
         ),
         number(
             "Misses per minute",
             "Calls that could have hit and did not.",
             Query(misses.or_(0 * q.per_second(c.FAST_PATH_CALLS, mechanism="prompt_cache"))),
-            unit="cpm", decimals=1, empty=NONE,
+            unit="cpm",
+            decimals=1,
+            empty=NONE,
         ),
         number(
             "Response cache hits",
             "Answers that a gateway gave from its own store; no model ran.",
-            Query(q.hit(mechanism="response_cache")), unit="percentunit", decimals=1, empty="off",
+            Query(q.hit(mechanism="response_cache")),
+            unit="percentunit",
+            decimals=1,
+            empty="off",
         ),
-    )  # fmt: skip
+    )
     board.row(
         "",
         lines(
@@ -74,16 +91,21 @@ def build(config: Config) -> Board:
             "Misses per minute by reason, the vendor's own where it gives one. A new colour after a release names what "
             "the release broke.",
             Query(q.per_minute(c.PROMPT_CACHE_MISSES, "reason").above(0), "{{reason}}"),
-            unit="cpm", size=(12, 8), stacked=True, colours=style.MISSES, empty="no misses",
+            unit="cpm",
+            size=(12, 8),
+            stacked=True,
+            colours=style.MISSES,
+            empty="no misses",
         ),
         sum_up(
             "Where do they miss?",
             "The ten worst of route, model and reason over the range.",
             {ROUTE: "route", MODEL: "model", "reason": "reason"},
             Column("misses", worst, gauge=True),
-            size=(12, 8), empty="no misses",
+            size=(12, 8),
+            empty="no misses",
         ),
-    )  # fmt: skip
+    )
     board.row(
         "",
         lines(
@@ -92,31 +114,40 @@ def build(config: Config) -> Board:
             Query(q.full_price_input(), "full price", tokens["full"]),
             Query(q.per_second(c.CACHE_READ_TOKENS), "read from cache", tokens["read"]),
             Query(q.per_second(c.CACHE_WRITE_TOKENS), "written", tokens["written"]),
-            unit="cps", size=(12, 8), stacked=True, empty="no tokens",
+            unit="cps",
+            size=(12, 8),
+            stacked=True,
+            empty="no tokens",
         ),
         lines(
             "Share from cache by model",
             "Weighted by tokens, per model; zero is drawn as zero.",
             Query(q.from_cache(MODEL), "{{gen_ai_request_model}}"),
-            unit="percentunit", size=(12, 8), axis=(0, 1), interval="5m", empty="no tokens",
+            unit="percentunit",
+            size=(12, 8),
+            axis=(0, 1),
+            interval="5m",
+            empty="no tokens",
         ),
-    )  # fmt: skip
+    )
     board.row(
         "Response cache",
         verdicts(
             "Verdicts",
             "What the gateway said of each call.",
             q.per_second(c.FAST_PATH_CALLS, "verdict", mechanism="response_cache"),
-            size=(12, 7), empty="no response cache seen",
+            size=(12, 7),
+            empty="no response cache seen",
         ),
         lines(
             "Saved per hour",
             "What the stored answers would have cost again.",
             Query(q.per_hour(c.SAVED_USD, MODEL, mechanism="response_cache"), "{{gen_ai_request_model}}"),
-            unit="currencyUSD", size=(12, 7), stacked=True, empty="no response cache seen",
+            unit="currencyUSD",
+            size=(12, 7),
+            stacked=True,
+            empty="no response cache seen",
         ),
         collapsed=True,
-    )  # fmt: skip
+    )
     return board
-
-

@@ -180,7 +180,9 @@ def _intent(q: Queries) -> list[Tile]:
     def same(intent: str) -> Query:
         part = q.per_second(c.INTENT_REPEATS, window="1h", intent=intent, result="same")
         whole = q.per_second(c.INTENT_REPEATS, window="1h", intent=intent)
-        return Query(ratio(part, whole), "deterministic" if intent == "deterministic" else "creative, same answer")
+        return Query(
+            ratio(part, whole), "deterministic" if intent == "deterministic" else "creative, same answer"
+        )
 
     def first(p: float) -> Query:
         expr = q.recorded_quantile(p, r.FIRST_TOKEN, lz_path="fast")
@@ -192,7 +194,8 @@ def _intent(q: Queries) -> list[Tile]:
         "/", q.per_second(c.INTENT_CALLS).above(0), ignoring=("intent",), group_left=()
     )
     changed = ratio(
-        q.per_second(c.INTENT_TRANSITIONS, window="1h", changed="true"), q.per_second(c.INTENT_TRANSITIONS, window="1h")
+        q.per_second(c.INTENT_TRANSITIONS, window="1h", changed="true"),
+        q.per_second(c.INTENT_TRANSITIONS, window="1h"),
     )
     return [
         lines(
@@ -238,7 +241,9 @@ def _zeroing(q: Queries) -> list[Tile]:
         q.per_second(c.FAST_PATH_CALLS, mechanism="zeroing", verdict=ASKED),
     )
     switches = q.per_second(c.MASK_SWITCHES) / q.per_second(c.MASK_EVENTS).above(0)
-    layers = q.per_second(c.ZEROING_LAYERS, state="zeroed") / q.per_second(c.ZEROING_LAYERS, state="all").above(0)
+    layers = q.per_second(c.ZEROING_LAYERS, state="zeroed") / q.per_second(
+        c.ZEROING_LAYERS, state="all"
+    ).above(0)
     return [
         lines(
             "Share of parameters zeroed",

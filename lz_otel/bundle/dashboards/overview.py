@@ -57,8 +57,11 @@ def build(config: Config) -> Board:
     def verdicts(whole: tuple[str, ...], take: str, *by: str, span: bool = True, **where: Value) -> Expr:
         get = over if span else now
         every_one = get(r.VERDICTS, *by, **where)
-        return ratio(get(r.VERDICTS, *by, verdict=take, **where), get(r.VERDICTS, *by, verdict=whole, **where),
-                     zero=every_one)  # fmt: skip
+        return ratio(
+            get(r.VERDICTS, *by, verdict=take, **where),
+            get(r.VERDICTS, *by, verdict=whole, **where),
+            zero=every_one,
+        )
 
     finished = now(r.CALLS, lz_ending=FINISHED)
     answered = now(r.CALLS, lz_ending="ok")
@@ -85,40 +88,53 @@ def build(config: Config) -> Board:
             "Firing alerts of this bundle; the list is at the bottom.",
             Query(firing("critical").count().or_zero(), "page", steps=((None, style.GOOD), (1, style.BAD))),
             Query(firing("warning").count().or_zero(), "ticket", steps=((None, style.GOOD), (1, style.WARN))),
-            unit="none", size=(3, 4), empty="0",
+            unit="none",
+            size=(3, 4),
+            empty="0",
         ),
         number(
             "Calls answered",
             "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in neither side.",
             Query(1 - ratio(now(r.CALLS, lz_ending=FAILED), finished)),
-            unit="percentunit", decimals=2, empty=NO_CALLS,
+            unit="percentunit",
+            decimals=2,
+            empty=NO_CALLS,
             steps=((None, style.BAD), (0.95, style.WARN), (0.99, style.GOOD)),
         ),
         number(
             "On the fast path",
             'Share of answered calls served without a full inference. "off": no mechanism has been seen.',
             Query(fast.or_(switched_on).op("/", answered.above(0))),
-            unit="percentunit", decimals=1, empty="off",
+            unit="percentunit",
+            decimals=1,
+            empty="off",
         ),
         number(
             "Typical latency",
             "Median of answered calls per path, first byte sent to last byte read. Tails are in the chart below.",
             Query(latency(0.5, "fast"), "fast", style.FAST),
             Query(latency(0.5, "full"), "full", style.FULL),
-            unit="s", size=(5, 4), empty="no calls",
+            unit="s",
+            size=(5, 4),
+            empty="no calls",
         ),
         number(
             "Fallback share",
             "Share of the calls that asked for the fast path and did not get it, or gave it up.",
             Query(1 - verdicts(ASKED, "hit", span=False, mechanism=CACHES)),
-            unit="percentunit", decimals=1, steps=style.rising(t.zeroing_fallback_high, 0.2), empty="off",
+            unit="percentunit",
+            decimals=1,
+            steps=style.rising(t.zeroing_fallback_high, 0.2),
+            empty="off",
         ),
         number(
             "Money per hour",
             "Spend at the present rate, and what the same calls would have cost more at full price.",
             Query(cost, "spent", style.FULL),
             Query(HOUR * (now(r.SAVED) - overspent.or_zero()), "saved", style.FAST),
-            unit="currencyUSD", decimals=2, empty="no priced calls",
+            unit="currencyUSD",
+            decimals=2,
+            empty="no priced calls",
         ),
     )
     board.row(
@@ -130,16 +146,27 @@ def build(config: Config) -> Board:
             Query(now(r.CALLS, lz_ending="ok", lz_path="full"), "full", style.FULL),
             Query(now(r.CALLS, lz_ending=FAILED), "failed", style.BAD),
             Query(now(r.CALLS, lz_ending=("cancelled", "abandoned")), "given up by caller", style.GIVEN_UP),
-            unit="reqps", size=(8, 8), stacked=True, empty=NO_CALLS,
+            unit="reqps",
+            size=(8, 8),
+            stacked=True,
+            empty=NO_CALLS,
         ),
         sum_up(
             "What falls back, and why?",
             'Fallbacks in the range by mechanism and reason. "model": one model stepped in for another within an '
             "operation (not filtered by provider and model).",
             {"mechanism": "mechanism", "reason": "reason"},
-            Column("calls", over(r.FALLBACKS, "mechanism", "reason").above(0).or_(steps.sum("mechanism", "reason")).topk(10),
-                   steps=((None, style.FALLBACK),), gauge=True),
-            size=(8, 8), empty="nothing fell back",
+            Column(
+                "calls",
+                over(r.FALLBACKS, "mechanism", "reason")
+                .above(0)
+                .or_(steps.sum("mechanism", "reason"))
+                .topk(10),
+                steps=((None, style.FALLBACK),),
+                gauge=True,
+            ),
+            size=(8, 8),
+            empty="nothing fell back",
         ),
         lines(
             "What does it cost and save?",
@@ -147,7 +174,9 @@ def build(config: Config) -> Board:
             Query(cost, "spent", style.FULL),
             Query(HOUR * now(r.SAVED), "saved", style.FAST),
             Query(HOUR * overspent, "overspent", style.FALLBACK),
-            unit="currencyUSD", size=(8, 8), empty="no priced calls",
+            unit="currencyUSD",
+            size=(8, 8),
+            empty="no priced calls",
         ),
     )
     board.row(
@@ -166,7 +195,10 @@ def build(config: Config) -> Board:
                 for path in ("fast", "full")
                 for p in ("p50", "p95", "p99")
             ),
-            unit="s", size=(12, 9), log=True, empty="no calls",
+            unit="s",
+            size=(12, 9),
+            log=True,
+            empty="no calls",
         ),
     )
     board.row(
@@ -176,22 +208,39 @@ def build(config: Config) -> Board:
             "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts in neither.",
             {"mechanism": "mechanism"},
             Column("hit rate", verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
-            Column("honoured", verdicts(ASKED, "hit", "mechanism", mechanism=CACHES), "percentunit", decimals=1),
+            Column(
+                "honoured", verdicts(ASKED, "hit", "mechanism", mechanism=CACHES), "percentunit", decimals=1
+            ),
             Column("fallbacks", over(r.VERDICTS, "mechanism", verdict="fallback")),
             Column("saved", over(r.SAVED, "mechanism"), "currencyUSD", decimals=2),
-            size=(10, 9), sort="saved", empty="no mechanism seen",
+            size=(10, 9),
+            sort="saved",
+            empty="no mechanism seen",
         ),
         sum_up(
             "Which model does what?",
             "Over the range, one line per requested model; latencies are p95. The name leads to Reliability & limits of that model.",
             {MODEL: "model"},
             Column("calls/s", over(r.CALLS, MODEL) / Expr("$__range_s"), "reqps", decimals=2),
-            Column("failed", model_failed, "percentunit", ((None, "text"), (0.01, style.WARN), (0.05, style.BAD)), 2),
+            Column(
+                "failed",
+                model_failed,
+                "percentunit",
+                ((None, "text"), (0.01, style.WARN), (0.05, style.BAD)),
+                2,
+            ),
             Column("p95", quantile(0.95, over(r.DURATION, "le", MODEL), MODEL), "s"),
             Column("first token", quantile(0.95, over(r.FIRST_TOKEN, "le", MODEL), MODEL), "s"),
-            Column("from cache", ratio(over(r.CACHE_READ, MODEL), over(r.INPUT, MODEL)), "percentunit", decimals=1),
+            Column(
+                "from cache",
+                ratio(over(r.CACHE_READ, MODEL), over(r.INPUT, MODEL)),
+                "percentunit",
+                decimals=1,
+            ),
             Column("cost", over(r.COST, MODEL), "currencyUSD", decimals=2),
-            size=(14, 9), sort="cost", empty=NO_CALLS,
+            size=(14, 9),
+            sort="cost",
+            empty=NO_CALLS,
             link=("Reliability & limits of this model", MODEL_PAGE),
         ),
     )
@@ -202,18 +251,27 @@ def build(config: Config) -> Board:
             "Share of the rate limit that is left, for models with traffic. Idle processes are left out: what they "
             "last read is old.",
             {MODEL: "model", "resource": "limit"},
-            Column("left", b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(8), "percentunit",
-                   ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)), 0, gauge=True, max=1),
-            size=(10, 10), empty="no limit headers seen",
+            Column(
+                "left",
+                b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(8),
+                "percentunit",
+                ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)),
+                0,
+                gauge=True,
+                max=1,
+            ),
+            size=(10, 10),
+            empty="no limit headers seen",
         ),
         states(
             "What fired, and when?",
             "Alerts of this bundle over the range, to set beside the curves above.",
-            Query((2 * firing("critical")).or_(firing(("warning", "info"))).max("alertname"), "{{alertname}}"),
+            Query(
+                (2 * firing("critical")).or_(firing(("warning", "info"))).max("alertname"), "{{alertname}}"
+            ),
             {1: ("ticket", style.WARN), 2: ("page", style.BAD)},
-            size=(14, 10), empty="nothing fired in this range",
+            size=(14, 10),
+            empty="nothing fired in this range",
         ),
-    )  # fmt: skip
+    )
     return board
-
-

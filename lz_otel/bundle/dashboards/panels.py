@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from lz_otel.bundle.dashboards.style import Steps
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["SOURCE", "Column", "Query", "Tile", "distribution", "lines", "number", "states", "sum_up", "verdicts"]
+__all__ = [
+    "SOURCE",
+    "Column",
+    "Query",
+    "Tile",
+    "distribution",
+    "lines",
+    "number",
+    "states",
+    "sum_up",
+    "verdicts",
+]
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 Size = tuple[int, int]
@@ -78,8 +89,16 @@ class Tile(NamedTuple):
     height: int
 
 
-def _target(query: Expr, legend: str, ref: str, *, instant: bool = False, form: Any = None) -> prometheus.Dataquery:
-    target = prometheus.Dataquery().datasource(SOURCE).expr(query.text).legend_format(legend or "__auto").ref_id(ref)
+def _target(
+    query: Expr, legend: str, ref: str, *, instant: bool = False, form: Any = None
+) -> prometheus.Dataquery:
+    target = (
+        prometheus.Dataquery()
+        .datasource(SOURCE)
+        .expr(query.text)
+        .legend_format(legend or "__auto")
+        .ref_id(ref)
+    )
     target = target.instant() if instant else target.range()
     return target.format(form if form is not None else prom.PromQueryFormat.TIME_SERIES)
 
@@ -195,7 +214,9 @@ def lines(
         _begin(timeseries.Panel(), title, text, size, empty)
         .unit(unit)
         .legend(legend)
-        .tooltip(common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING))
+        .tooltip(
+            common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING)
+        )
         .line_width(1 if stacked else 2)
         .fill_opacity(45 if stacked else 0)
         .show_points(kinds.VisibilityMode.NEVER)
@@ -226,7 +247,9 @@ def lines(
     if patterns is None and shades == style.OPEN and any(q.legend.startswith("{{") for q in queries):
         patterns = style.OPEN_HUES
     for pattern, hue in (patterns or {}).items():
-        panel = panel.override_by_regexp(f"/{pattern}/", [_property("color", {"mode": "shades", "fixedColor": hue})])
+        panel = panel.override_by_regexp(
+            f"/{pattern}/", [_property("color", {"mode": "shades", "fixedColor": hue})]
+        )
     for name, colour in (colours or {}).items():
         panel = panel.override_by_name(name, [_fixed(colour)])
     for ref, query in zip(_refs(len(queries)), queries, strict=True):
@@ -236,13 +259,21 @@ def lines(
     return Tile(panel, *size)
 
 
-def distribution(title: str, text: str, expr: Expr, *, unit: str = "s", size: Size = (12, 9), empty: str) -> Tile:
+def distribution(
+    title: str, text: str, expr: Expr, *, unit: str = "s", size: Size = (12, 9), empty: str
+) -> Tile:
     """A heatmap of histogram buckets: two bands are two modes, which no percentile shows."""
     panel = (
         _begin(heatmap.Panel(), title, text, size, empty)
         .unit("reqps")
         .calculate(False)
-        .color(heatmap.HeatmapColorOptions().mode(heat.HeatmapColorMode.SCHEME).scheme("Blues").steps(64).reverse(False))
+        .color(
+            heatmap.HeatmapColorOptions()
+            .mode(heat.HeatmapColorMode.SCHEME)
+            .scheme("Blues")
+            .steps(64)
+            .reverse(False)
+        )
         .filter_values(heatmap.FilterValueRange().le(1e-9))
         .y_axis(heatmap.YAxisConfig().unit(unit))
         .cell_gap(1)
@@ -292,7 +323,11 @@ def sum_up(
         if column.steps:
             look.append(_property("thresholds", _step_values(column.steps)))
         if column.gauge:
-            look.append(_property("custom.cellOptions", {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}))
+            look.append(
+                _property(
+                    "custom.cellOptions", {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
+                )
+            )
             if not column.steps:
                 look.append(_fixed(style.NEUTRAL))
         elif column.steps:
@@ -307,7 +342,9 @@ def sum_up(
             look.append(_property("links", [{"title": link[0], "url": link[1]}]))
             link = None
         panel = panel.override_by_name(heading, look)
-    values = {("Value" if len(columns) == 1 else f"Value #{r}"): q.name for r, q in zip(refs, columns, strict=True)}
+    values = {
+        ("Value" if len(columns) == 1 else f"Value #{r}"): q.name for r, q in zip(refs, columns, strict=True)
+    }
     names = {**by, **values}
     if len(columns) > 1:
         panel = panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
@@ -324,7 +361,9 @@ def sum_up(
     return Tile(panel, *size)
 
 
-def states(title: str, text: str, query: Query, values: Mapping[int, tuple[str, str]], *, size: Size, empty: str) -> Tile:
+def states(
+    title: str, text: str, query: Query, values: Mapping[int, tuple[str, str]], *, size: Size, empty: str
+) -> Tile:
     """States over time; ``values`` gives each number its word and colour."""
     mapping = model.ValueMap(
         options={
@@ -340,14 +379,26 @@ def states(title: str, text: str, query: Query, values: Mapping[int, tuple[str, 
         .show_value(kinds.VisibilityMode.NEVER)
         .row_height(0.8)
         .merge_values(True)
-        .legend(common.VizLegendOptions().show_legend(True).placement(kinds.LegendPlacement.BOTTOM)
-                .display_mode(kinds.LegendDisplayMode.LIST))
+        .legend(
+            common.VizLegendOptions()
+            .show_legend(True)
+            .placement(kinds.LegendPlacement.BOTTOM)
+            .display_mode(kinds.LegendDisplayMode.LIST)
+        )
         .with_target(_target(query.expr, query.legend, "A"))
-    )  # fmt: skip
+    )
     return Tile(panel, *size)
 
 
 def verdicts(title: str, text: str, expr: Expr, *, size: Size = (8, 6), empty: str) -> Tile:
     """Verdicts of a mechanism, stacked, each in its colour."""
-    return lines(title, text, Query(expr, "{{verdict}}"), unit="reqps", size=size, stacked=True, colours=style.VERDICTS,
-                 empty=empty)  # fmt: skip
+    return lines(
+        title,
+        text,
+        Query(expr, "{{verdict}}"),
+        unit="reqps",
+        size=size,
+        stacked=True,
+        colours=style.VERDICTS,
+        empty=empty,
+    )

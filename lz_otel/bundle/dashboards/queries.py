@@ -45,7 +45,9 @@ class Queries:
         self.scope = DASHBOARD_SCOPE if scope is None else scope
         self.b = Builder(self.scope, config.extra_labels)
 
-    def per_second(self, metric: Metric, *by: str, window: str = NOW, offset: str = "", **where: Value) -> Expr:
+    def per_second(
+        self, metric: Metric, *by: str, window: str = NOW, offset: str = "", **where: Value
+    ) -> Expr:
         """Rate of a counter."""
         return self._rate(metric, by, window, where, offset)
 
@@ -108,8 +110,9 @@ class Queries:
         total = self.b.total(c.QUALITY, **where).rate(window).sum(*by)
         return total / self.b.count(c.QUALITY, **where).rate(window).sum(*by).above(0)
 
-    def recorded_quantile(self, q: float, buckets: Recorded, *by: str, window: str = "", offset: str = "",
-                          **where: Value) -> Expr:  # fmt: skip
+    def recorded_quantile(
+        self, q: float, buckets: Recorded, *by: str, window: str = "", offset: str = "", **where: Value
+    ) -> Expr:
         """``histogram_quantile`` of recorded bucket rates: as cheap for a hundred processes as for one."""
         series = self.b.recorded(buckets, **where)
         if window:
@@ -124,11 +127,14 @@ class Queries:
         left = b.gauge(c.RATE_LIMIT_REMAINING) / b.gauge(c.RATE_LIMIT_LIMIT).above(0)
         return left.and_(b.counter(c.ATTEMPTS).rate(NOW).sum(*own).above(0), on=own)
 
-    def _rate(self, metric: Metric, by: tuple[str, ...], window: str, where: Mapping[str, Value],
-              offset: str = "") -> Expr:  # fmt: skip
+    def _rate(
+        self, metric: Metric, by: tuple[str, ...], window: str, where: Mapping[str, Value], offset: str = ""
+    ) -> Expr:
         return self.b.counter(metric, **where).rate(window, offset).sum(*by)
 
-    def _verdicts(self, whole: tuple[str, ...], by: tuple[str, ...], window: str, where: dict[str, Value]) -> Expr:
+    def _verdicts(
+        self, whole: tuple[str, ...], by: tuple[str, ...], window: str, where: dict[str, Value]
+    ) -> Expr:
         def some(**more: Value) -> Expr:
             return self.b.counter(c.FAST_PATH_CALLS, **where, **more).rate(window).sum(*by)
 

@@ -38,7 +38,12 @@ OVERSPENT = _series("_mechanism:lz_overspent_usd:rate5m", "mechanism")
 INPUT = _series(":llm_input_tokens:rate5m")
 CACHE_READ = _series(":llm_cache_read_input_tokens:rate5m")
 MODEL_FALLBACKS = _series(
-    ":lz_operation_fallbacks:rate5m", "from", "to", "reason", level="job_route_from_to_reason", common=("lz_route",)
+    ":lz_operation_fallbacks:rate5m",
+    "from",
+    "to",
+    "reason",
+    level="job_route_from_to_reason",
+    common=("lz_route",),
 )
 HEADROOM = _series(
     ":lz_rate_limit_headroom:min", "resource", level="job_provider_model_resource", common=_MODEL[:2]
@@ -91,5 +96,17 @@ def headroom(config: Config) -> Expr:
     return left.and_(busy, on=own).min(*HEADROOM.labels, *config.extra_labels)
 
 
-SERIES = (CALLS, DURATION, FIRST_TOKEN, VERDICTS, FALLBACKS, COST, SAVED, OVERSPENT, INPUT, CACHE_READ,
-          MODEL_FALLBACKS, HEADROOM)  # fmt: skip
+SERIES = (
+    CALLS,
+    DURATION,
+    FIRST_TOKEN,
+    VERDICTS,
+    FALLBACKS,
+    COST,
+    SAVED,
+    OVERSPENT,
+    INPUT,
+    CACHE_READ,
+    MODEL_FALLBACKS,
+    HEADROOM,
+)

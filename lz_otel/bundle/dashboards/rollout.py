@@ -39,7 +39,9 @@ def build(config: Config) -> Board:
         "May the next stage start? Filter to one route: the right ratio differs from one to the next.",
         hours=6,
         extra=[
-            label_values("metric", "metric", job.count(c.QUALITY).text, title="score", everything="", multi=False),
+            label_values(
+                "metric", "metric", job.count(c.QUALITY).text, title="score", everything="", multi=False
+            ),
             label_values("group", "lz_group", job.count(c.QUALITY).text, title="group", everything=".+"),
             text_box("control", "control group", config.control_group),
             choice("before", "compare with", "1h", "6h", "1d", "7d"),
@@ -51,7 +53,10 @@ def build(config: Config) -> Board:
             "Gates",
             "All green over the range: the next stage may start (002). Too few samples are no evidence, never green.",
             *(Query(expr.or_(vector(NO_EVIDENCE)), name) for name, expr in _gates(q, scored, group, control)),
-            unit="none", size=(24, 4), empty="no evidence", background=True,
+            unit="none",
+            size=(24, 4),
+            empty="no evidence",
+            background=True,
             steps=((None, "#5a5a66"), (0, "dark-red"), (1, "dark-green")),
             mappings=[
                 model.ValueMap(
@@ -62,25 +67,47 @@ def build(config: Config) -> Board:
                 )
             ],
         ),
-    )  # fmt: skip
+    )
     others = scored.quality("lz_group", lz_group=Not(control))
     against = others.op("/", scored.quality(lz_group=control), on=(), group_left=())
     worst = scored.b.quantile(0.1, c.QUALITY, "30m", ("lz_group",))
     quiet = {config.control_group: style.QUIET}
     board.row(
         "Quality",
-        lines("Mean quality by group", "Sum of scores / number of scores, over 30 minutes.",
-              Query(scored.quality("lz_group"), "{{lz_group}}"),
-              unit="none", size=(10, 8), axis=(None, 1), decimals=3, colours=quiet, empty="no quality reported"),
-        lines("Against control",
-              f"Mean of the group / mean of control; below {t.effectiveness_low:g} the alert fires.",
-              Query(against, "{{lz_group}}"),
-              unit="none", size=(7, 8), axis=(0.94, 1.02), decimals=3,
-              limits=style.target_line(t.effectiveness_low, t.effectiveness_tune), empty="no control group"),
-        lines("Worst tenth", "p10 of the scores: a mean hides a few ruined answers.",
-              Query(worst, "{{lz_group}}"),
-              unit="none", size=(7, 8), axis=(None, 1), decimals=3, colours=quiet, empty="no quality reported"),
-    )  # fmt: skip
+        lines(
+            "Mean quality by group",
+            "Sum of scores / number of scores, over 30 minutes.",
+            Query(scored.quality("lz_group"), "{{lz_group}}"),
+            unit="none",
+            size=(10, 8),
+            axis=(None, 1),
+            decimals=3,
+            colours=quiet,
+            empty="no quality reported",
+        ),
+        lines(
+            "Against control",
+            f"Mean of the group / mean of control; below {t.effectiveness_low:g} the alert fires.",
+            Query(against, "{{lz_group}}"),
+            unit="none",
+            size=(7, 8),
+            axis=(0.94, 1.02),
+            decimals=3,
+            limits=style.target_line(t.effectiveness_low, t.effectiveness_tune),
+            empty="no control group",
+        ),
+        lines(
+            "Worst tenth",
+            "p10 of the scores: a mean hides a few ruined answers.",
+            Query(worst, "{{lz_group}}"),
+            unit="none",
+            size=(7, 8),
+            axis=(None, 1),
+            decimals=3,
+            colours=quiet,
+            empty="no quality reported",
+        ),
+    )
 
     def p95(window: str, offset: str = "") -> Expr:
         return q.recorded_quantile(0.95, r.DURATION, "lz_path", window=window, offset=offset)
@@ -91,26 +118,51 @@ def build(config: Config) -> Board:
 
     board.row(
         "Effect",
-        lines("p95 against before",
-              "p95 now / p95 the chosen time ago, per path: 70 % means a fall by 30 %.",
-              Query(p95(**now) / p95(**before), "{{lz_path}}"),
-              unit="percentunit", size=THIRD, limits=style.target_line(1), empty="no calls then or now",
-              colours={"fast": style.FAST, "full": style.FULL}),
-        lines("Hit rate by route", "Roll out route by route: the ratio differs from one to the next.",
-              Query(q.hit(ROUTE, mechanism=SERVING).topk(8), "{{lz_route}}"),
-              unit="percentunit", size=THIRD, axis=(0, 1), limits=style.target_line(t.hit_rate_low), interval="5m",
-              empty="no family seen"),
-        lines("Cost per call against before", "Money per answered call, now / the chosen time ago.",
-              Query(money(**now) / money(**before), "now / before", style.FULL),
-              unit="percentunit", size=THIRD, limits=style.target_line(1), empty="no calls then or now"),
-    )  # fmt: skip
+        lines(
+            "p95 against before",
+            "p95 now / p95 the chosen time ago, per path: 70 % means a fall by 30 %.",
+            Query(p95(**now) / p95(**before), "{{lz_path}}"),
+            unit="percentunit",
+            size=THIRD,
+            limits=style.target_line(1),
+            empty="no calls then or now",
+            colours={"fast": style.FAST, "full": style.FULL},
+        ),
+        lines(
+            "Hit rate by route",
+            "Roll out route by route: the ratio differs from one to the next.",
+            Query(q.hit(ROUTE, mechanism=SERVING).topk(8), "{{lz_route}}"),
+            unit="percentunit",
+            size=THIRD,
+            axis=(0, 1),
+            limits=style.target_line(t.hit_rate_low),
+            interval="5m",
+            empty="no family seen",
+        ),
+        lines(
+            "Cost per call against before",
+            "Money per answered call, now / the chosen time ago.",
+            Query(money(**now) / money(**before), "now / before", style.FULL),
+            unit="percentunit",
+            size=THIRD,
+            limits=style.target_line(1),
+            empty="no calls then or now",
+        ),
+    )
     builds = Builder({"job": Var("job"), "instance": Var("instance")}).gauge(c.BUILD_INFO)
     board.row(
         "What runs where?",
-        lines("Processes by version", "Versions of lz_otel; a change is also an annotation on every dashboard.",
-              Query(builds.count("version"), "{{version}}"),
-              unit="short", size=(24, 5), stacked=True, decimals=0, empty="no process reports"),
-    )  # fmt: skip
+        lines(
+            "Processes by version",
+            "Versions of lz_otel; a change is also an annotation on every dashboard.",
+            Query(builds.count("version"), "{{version}}"),
+            unit="short",
+            size=(24, 5),
+            stacked=True,
+            decimals=0,
+            empty="no process reports",
+        ),
+    )
     return board
 
 
@@ -127,7 +179,9 @@ def _gates(q: Queries, scored: Queries, group: Var, control: Var) -> list[tuple[
 
     def mean(who: Var) -> Expr:
         total = scored.b.total(c.QUALITY, lz_group=who).increase(RANGE).sum()
-        return total / scored.b.count(c.QUALITY, lz_group=who).increase(RANGE).sum().above(guards.quality_scores)
+        return total / scored.b.count(c.QUALITY, lz_group=who).increase(RANGE).sum().above(
+            guards.quality_scores
+        )
 
     scheduled = q.over(c.FAST_PATH_CALLS, mechanism="scheduling")
     ghosts = q.over(c.GHOST_ENTITIES).or_(0 * scheduled)

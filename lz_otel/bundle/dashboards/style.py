@@ -14,9 +14,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "BAD", "ENDINGS", "FALLBACK", "FAST", "FULL", "GIVEN_UP", "GOOD", "INPUT_TOKENS", "MECHANISMS", "MISSES", "NEUTRAL",
-    "OPEN", "OPEN_HUES", "OUTCOMES", "OUTPUT_TOKENS", "PERCENTILES", "QUIET", "VERDICTS", "WARN", "Steps", "of", "rising", "sinking", "target_line",
-]  # fmt: skip
+    "BAD",
+    "ENDINGS",
+    "FALLBACK",
+    "FAST",
+    "FULL",
+    "GIVEN_UP",
+    "GOOD",
+    "INPUT_TOKENS",
+    "MECHANISMS",
+    "MISSES",
+    "NEUTRAL",
+    "OPEN",
+    "OPEN_HUES",
+    "OUTCOMES",
+    "OUTPUT_TOKENS",
+    "PERCENTILES",
+    "QUIET",
+    "VERDICTS",
+    "WARN",
+    "Steps",
+    "of",
+    "rising",
+    "sinking",
+    "target_line",
+]
 
 # Thresholds: (from this value on, colour); the first begins at minus infinity.
 Steps = tuple[tuple[float | None, str], ...]
@@ -51,8 +73,13 @@ MECHANISMS = {
 # Open sets, such as models and routes: hues that mean nothing else, by the first letter, so that a name keeps
 # its hue on all dashboards; names that share one are shades of it.
 OPEN = "purple"
-OPEN_HUES = {"^[a-cA-C]": "#b877d9", "^[d-fD-F]": "#c7956d", "^[g-lG-L]": "#37c8c3", "^[m-rM-R]": "#d6c24a",
-             "^[s-zS-Z]": "#7f9cc0"}  # fmt: skip
+OPEN_HUES = {
+    "^[a-cA-C]": "#b877d9",
+    "^[d-fD-F]": "#c7956d",
+    "^[g-lG-L]": "#37c8c3",
+    "^[m-rM-R]": "#d6c24a",
+    "^[s-zS-Z]": "#7f9cc0",
+}
 QUIET = "#a0a0ad"  # what the rest is compared with
 MISSES = {
     "first_use": "#8ab8ff",
