@@ -140,7 +140,7 @@ def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[S
     import lz_otel
     from benchmarks import soak_truth as compared
     from lz_otel import catalogue as c
-    from lz_otel.simulator import load, running
+    from lz_otel.lab.simulator import load, running
 
     scenario = load("healthy").changed(faults=FAULTS, **FAMILIES)
     callers = (options.threads, options.tasks)

@@ -12,14 +12,14 @@ import msgspec
 
 from benchmarks.soak_traffic import LEFT, name
 from lz_otel import catalogue as c
-from lz_otel.demo._expected import Expected
-from lz_otel.simulator._truth import read_lines
+from lz_otel.lab.demo._expected import Expected
+from lz_otel.lab.simulator._truth import read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Set
 
     from benchmarks.soak_traffic import Ledger
-    from lz_otel.simulator.scenario import Traffic
+    from lz_otel.lab.simulator.scenario import Traffic
 
 Key = tuple[str, ...]
 Figures = dict[Key, float]

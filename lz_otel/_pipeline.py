@@ -12,14 +12,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _extract
-from lz_otel._capture import collector
+from lz_otel._capture.attempt import Attempt
 from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation, current_trace
-from lz_otel._capture.headers import is_cancellation, read
-from lz_otel._capture.observer import Observer
-from lz_otel._conclusions import Conclusions
-from lz_otel._guard import guard
-from lz_otel._turn import Turn
+from lz_otel._ground import gc_phase
+from lz_otel._ground.guard import guard
+from lz_otel._ground.headers import is_cancellation, read
+from lz_otel._ground.turn import Turn
+from lz_otel._later import Conclusions
 from lz_otel.catalogue import CALL_ACTIVE, INTERNAL_ERRORS
 from lz_otel.model import Ending, Request
 
@@ -100,7 +100,7 @@ class Pipeline:
         self.prompt = prompt
         self.generation = 0
         self.dropped: deque[Any] = deque()  # found by the garbage collector, which must not report
-        self._waiting: deque[Observer | Call] = deque()  # ended, and not read yet
+        self._waiting: deque[Attempt | Call] = deque()  # ended, and not read yet
         self._weight = 0
         self._turn = Turn()  # who works off what waits
         self._open: set[Call] = set()
@@ -112,7 +112,7 @@ class Pipeline:
 
     # --- while the host waits ---------------------------------------------------------------
 
-    def begin(self, http_request: Any, started_at: float | None = None) -> Observer | None:
+    def begin(self, http_request: Any, started_at: float | None = None) -> Attempt | None:
         """A request is about to leave; an observer if it is an LLM call."""
         url = http_request.url
         raw_path, _, query = url.raw_path.partition(b"?")  # a query may hold a key: it is not remembered
@@ -136,7 +136,7 @@ class Pipeline:
         call = current_call.get()
         if call is None or call.exited or call.generation != self.generation or call.ended:
             call = self._call_of(http_request, now)
-        observer = Observer(self, call, request, candidates, now)
+        observer = Attempt(self, call, request, candidates, now)
         prompt = call.prompt or self._is_prompt(call)
         if (prompt or not known) and not self.ready(observer):
             return None
@@ -198,7 +198,7 @@ class Pipeline:
         if operation is not None:
             operation.call_lost()
 
-    def _prompt_attempt(self, call: Call, observer: Observer) -> None:
+    def _prompt_attempt(self, call: Call, observer: Attempt) -> None:
         """An attempt of a call that somebody waits for."""
         if not observer.facts.llm_call:
             return  # counting tokens and the like: nobody waits for it as a call
@@ -215,13 +215,13 @@ class Pipeline:
         if self.spans is not None:
             self.spans.attempt_begun(call, observer)
 
-    def ready(self, observer: Observer) -> bool:
+    def ready(self, observer: Attempt) -> bool:
         """Make sure that there is a reader; False when the request is no LLM call after all."""
         if observer.reader is None:
             observer.reader = _extract.identify(observer.candidates, observer.request, self.providers)
         return observer.reader is not None
 
-    def head_arrived(self, observer: Observer) -> None:
+    def head_arrived(self, observer: Attempt) -> None:
         """The response head is known: mechanisms may ask for what they need of the body."""
         if self.judges is not None and observer.facts.llm_call:
             try:
@@ -229,7 +229,7 @@ class Pipeline:
             except Exception as fault:  # noqa: BLE001 - a mechanism's fault must not lose the call
                 guard.fault("judge", fault)
 
-    def attempt_ended(self, observer: Observer) -> None:
+    def attempt_ended(self, observer: Attempt) -> None:
         """An attempt has ended, in whatever way."""
         if observer.generation != self.generation:
             return  # begun in the parent of a forked child: the parent reports it
@@ -247,14 +247,14 @@ class Pipeline:
         if call.prompt or call.exited:  # else its SDK goes on, or leaves: `call_left`
             self._take_turn(call.prompt)
 
-    def _answered(self, call: Call, observer: Observer) -> bool:
+    def _answered(self, call: Call, observer: Attempt) -> bool:
         """An SDK that traces ends its span right after a good answer: what we add must be there before."""
-        if self.spans is None or not self.spans.borrowed(call) or collector.inside():
+        if self.spans is None or not self.spans.borrowed(call) or gc_phase.inside():
             return False
         self.catch_up()
         return observer.ending == Ending.OK and observer.status is not None and observer.status < 300
 
-    def _wait_for_redirect(self, call: Call, observer: Observer) -> None:
+    def _wait_for_redirect(self, call: Call, observer: Attempt) -> None:
         """The client may follow: the next exchange joins this call; if none comes, it ends as it is."""
 
         def finish() -> None:
@@ -286,7 +286,7 @@ class Pipeline:
     # --- later: many at a time, or at once where somebody wants to know ------------------------------
 
     def _take_turn(self, prompt: bool) -> None:
-        if collector.inside():
+        if gc_phase.inside():
             return
         if self.dropped:
             self._collect_dropped()
@@ -296,7 +296,7 @@ class Pipeline:
 
     def catch_up(self) -> None:
         """Work off everything that waits; called before anybody reads the numbers."""
-        if collector.inside():
+        if gc_phase.inside():
             return
         self._collect_dropped()
         self._turn.run(self._work, _PATIENCE)
@@ -337,7 +337,7 @@ class Pipeline:
             if rows and generation == self.generation:
                 self.store.add(rows)
 
-    def _read(self, item: Observer | Call, rows: list[Any]) -> None:
+    def _read(self, item: Attempt | Call, rows: list[Any]) -> None:
         try:
             if isinstance(item, Call):
                 self._count_call(item, rows)

@@ -11,9 +11,9 @@ from lz_otel._capture.calls import current_operation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lz_otel._capture.operation import CallRecord, Operation
     from lz_otel._measure.labels import Labels
     from lz_otel._measure.store import Store
+    from lz_otel._operation import CallRecord, Operation
 
 __all__ = ["Reports"]
 

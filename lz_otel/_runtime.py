@@ -16,12 +16,13 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _config, catalogue
-from lz_otel._capture import collector, operation
+from lz_otel import _operation as operation
 from lz_otel._capture.imports import WhenImported
-from lz_otel._capture.patch import MODULES, Hooks, hook_client, unhook_clients
 from lz_otel._capture.sdk import PACKAGES, SdkHooks
+from lz_otel._capture.transports import MODULES, Hooks, hook_client, unhook_clients
 from lz_otel._extract import candidate
-from lz_otel._guard import guard
+from lz_otel._ground import gc_phase
+from lz_otel._ground.guard import guard
 from lz_otel._measure.labels import Labels
 from lz_otel._measure.store import Store
 from lz_otel._pipeline import Pipeline
@@ -88,8 +89,8 @@ class _Runtime:
     """One instrumentation in force."""
 
     def __init__(self, settings: Settings, meter_provider: Any, tracer_provider: Any, registry: Any) -> None:
-        from lz_otel._export import making
-        from lz_otel._judge.cost import Prices
+        from lz_otel._export import factory
+        from lz_otel._price.cost import Prices
 
         self.settings = settings
         self.prices = Prices.load(settings.prices)
@@ -112,7 +113,7 @@ class _Runtime:
             self.store, self.labels, lambda: () if self.judges is None else self.judges.awake
         )
         self.hooks, self.sdks = _hooks, _sdks
-        made = making.exporters(self.store, settings, meter_provider, registry)
+        made = factory.exporters(self.store, settings, meter_provider, registry)
         self.exporter_names, self.exporters = list(made), list(made.values())
         self.trace_names = tuple(n for n in settings.trace_exporters or () if n != "none")
         self.own_spans: Any = None
@@ -121,7 +122,7 @@ class _Runtime:
             from lz_otel._export import _sdk_settings
 
             _sdk_settings.traces().check_settings(self.trace_names)
-        self.audit = making.audit_log(settings, self.pipeline.conclusions.call_listeners)
+        self.audit = factory.audit_log(settings, self.pipeline.conclusions.call_listeners)
         callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
         callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
         self.imports = WhenImported(callbacks)
@@ -171,7 +172,7 @@ class _Runtime:
     def _start(self) -> None:
         settings = self.settings
         guard.on_fault = self.pipeline.count_fault
-        collector.watch()
+        gc_phase.watch()
         if self.trace_names:
             from lz_otel._export import _sdk_settings
 
@@ -226,7 +227,7 @@ class _Runtime:
             atexit.unregister(self.audit.close)
             self.audit.close(timeout)
         guard.on_fault = None
-        collector.unwatch()
+        gc_phase.unwatch()
 
     def status(self) -> Status:
         """See `Status`."""
@@ -241,7 +242,7 @@ class _Runtime:
 
     def after_fork_in_child(self) -> None:
         """The child starts from zero, with exporters of its own."""
-        collector.after_fork_in_child()
+        gc_phase.after_fork_in_child()
         self.pipeline.after_fork_in_child()
         if self.judges is not None:
             self.judges.after_fork_in_child()

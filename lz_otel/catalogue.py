@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lz_otel._vocabulary import (
+from lz_otel._ground.vocabulary import (
     ALL_FALLBACK_REASONS,
     CALLS_BUCKETS,
     CHUNK_BUCKETS,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Ending", "Exchange", "Facts", "Measurement", "Request", "Verdict"]
+__all__ = ["EndedCall", "Ending", "Facts", "Measurement", "Request", "Verdict"]
 
 
 class Ending:
@@ -150,17 +150,17 @@ class Measurement(NamedTuple):
     value: float
 
 
-class Exchange:
+class EndedCall:
     """One call as the judges see it: its last attempt, with the request and how it ended."""
 
     __slots__ = (
         "cost",
+        "ended_at",
         "ending",
         "error_type",
         "facts",
         "first_byte_at",
         "group",
-        "last_byte_at",
         "request",
         "response_headers",
         "route",
@@ -178,7 +178,7 @@ class Exchange:
         response_headers: Mapping[str, str],
         ending: str,
         started_at: float,
-        last_byte_at: float,
+        ended_at: float,
         first_byte_at: float | None = None,
         error_type: str | None = None,
         route: str = "",
@@ -193,7 +193,7 @@ class Exchange:
         self.error_type = error_type
         self.started_at = started_at
         self.first_byte_at = first_byte_at
-        self.last_byte_at = last_byte_at
+        self.ended_at = ended_at
         self.route = route
         self.group = group
         self.session = session

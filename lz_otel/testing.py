@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _runtime, catalogue
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

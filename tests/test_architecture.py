@@ -14,27 +14,25 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).resolve().parent.parent / "lz_otel"
 
 # The order of the stages: each may import itself and those before it.
-STAGES = ("_capture", "_extract", "_judge", "_measure", "_export")
+STAGES = ("_capture", "_extract", "_price", "_judge", "_measure", "_export")
 # What every stage may import, and what each of these may import in turn.
 BASE = {
     "model": set(),
     "errors": set(),
     "_version": set(),
-    "_guard": set(),
-    "_memory": {"model", "errors"},
-    "_turn": set(),
-    "_vocabulary": set(),
-    "catalogue": {"_vocabulary", "errors"},
+    "mechanisms": set(),
+    "_ground": {"catalogue", "errors", "mechanisms", "model"},
+    "catalogue": {"_ground", "errors"},
     "_config": {"catalogue", "errors", "_version"},
 }
 # The only places that see several stages.
-COMPOSERS = {"_application", "_conclusions", "_pipeline", "_reports", "_runtime"}
+COMPOSERS = {"_api", "_later", "_operation", "_pipeline", "_reports", "_runtime"}
 ALLOWED = {
     **BASE,
     **{stage: {*BASE, *STAGES[: i + 1]} for i, stage in enumerate(STAGES)},
     **{composer: {*BASE, *STAGES, *COMPOSERS} for composer in COMPOSERS},
-    "bundle": {"catalogue", "errors", "_version"},
-    "simulator": {"catalogue", "errors", "_version"},
+    "explain": {*BASE, "_extract", "_judge"},
+    "bundle": {"catalogue", "errors", "mechanisms", "_version", "lab"},
 }
 LONGEST = 400
 LONGER: dict[str, str] = {}

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 import lz_otel
 from lz_otel import _runtime
 from lz_otel._capture import imports
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from tests.wire_doubles import A_JSON, transport
 
 if TYPE_CHECKING:

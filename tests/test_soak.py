@@ -14,9 +14,9 @@ from benchmarks.soak import LEAST, Sample, flatness, parser
 from benchmarks.soak_traffic import Ledger, name, still_running
 from benchmarks.soak_truth import against_truth, callers, compare, found, truth, whole
 from lz_otel import catalogue as c
-from lz_otel.demo._money import Prices
-from lz_otel.simulator import load
-from lz_otel.simulator._truth import Mechanism, Record, Truth, read_lines
+from lz_otel.lab.demo._money import Prices
+from lz_otel.lab.simulator import load
+from lz_otel.lab.simulator._truth import Mechanism, Record, Truth, read_lines
 
 TRAFFIC = load("healthy").traffic
 MODEL = "claude-sonnet-4-6"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from types import ModuleType
 
-    from lz_otel._capture.observer import Observer
+    from lz_otel._capture.attempt import Attempt
 
 __all__ = ["forget", "shells", "tell"]
 
@@ -28,7 +28,7 @@ def tell(method: Callable[..., Any], *arguments: Any) -> None:
         method(*arguments)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
-        observer: Observer = getattr(method, "__self__")  # noqa: B009 - a bound method always has one
+        observer: Attempt = getattr(method, "__self__")  # noqa: B009 - a bound method always has one
         forget(observer.hub, observer.call)
 
 
@@ -43,7 +43,7 @@ def forget(hub: Any, call: Any) -> None:
 class _Shell:
     """What both shells share: the inner stream, the observer, and being dropped."""
 
-    def __init__(self, inner: Any, observer: Observer) -> None:
+    def __init__(self, inner: Any, observer: Attempt) -> None:
         self._inner = inner
         self._observer = observer
 

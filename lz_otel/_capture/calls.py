@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lz_otel._capture.observer import Observer
+    from lz_otel._capture.attempt import Attempt
 
 __all__ = ["Call", "current_call", "current_operation", "current_trace", "inner_seen"]
 
@@ -59,12 +59,12 @@ class Call:
         self.sdk = sdk
         self.exited = not sdk
         self.cancelled_at: float | None = None  # the caller's task was cancelled between attempts
-        self.first: Observer | None = None
+        self.first: Attempt | None = None
         self.open = 0
         self.attempts = 0
         self.common: tuple[str, ...] | None = None
         self.seen_counts: list[int] | None = None
-        self.last: Observer | None = None
+        self.last: Attempt | None = None
         self.last_status: str | None = None
         self.operation = operation
         self.generation = 0

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,15 +17,15 @@ from opentelemetry import context
 
 from lz_otel._capture.bodies import forget
 from lz_otel._capture.calls import Call, current_call, current_operation
-from lz_otel._capture.patch import as_function, hook_client
-from lz_otel._guard import guard
-from lz_otel._memory import Locked
+from lz_otel._capture.transports import as_function, hook_client
+from lz_otel._ground.guard import guard
+from lz_otel._ground.memory import Locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from lz_otel._capture.patch import Hooks
+    from lz_otel._capture.transports import Hooks
 
 __all__ = ["SdkHooks"]
 

@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 
-from lz_otel._export._common import clean
+from lz_otel._export._children import clean
 from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
 
 if TYPE_CHECKING:

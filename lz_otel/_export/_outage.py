@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from lz_otel._export._common import logger
+from lz_otel._export._children import logger
 
 __all__ = [
     "Outage",

@@ -13,8 +13,8 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from lz_otel._export._common import logger
-from lz_otel._guard import guard
+from lz_otel._export._children import logger
+from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable

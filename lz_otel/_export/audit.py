@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import structlog
 
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from lz_otel._measure.rules import Ended
-    from lz_otel.model import Exchange
+    from lz_otel.model import EndedCall
 
 __all__ = ["AuditLog", "CallLog"]
 
@@ -44,7 +44,7 @@ class CallLog:
             cache_logger_on_first_use=True,
         )
 
-    def write(self, ended: Ended, exchange: Exchange | None) -> None:
+    def write(self, ended: Ended, exchange: EndedCall | None) -> None:
         """Log an ended call."""
         operation, provider, model, route, group = ended.common
         facts = ended.facts
@@ -158,7 +158,7 @@ class AuditLog:
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
 
-    def write(self, ended: Ended, exchange: Exchange | None) -> None:
+    def write(self, ended: Ended, exchange: EndedCall | None) -> None:
         """Keep the original of a call that asked for pruning."""
         if exchange is None or not any(
             r.verdict is not None and r.verdict.mechanism == "pruning" for r in ended.results

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

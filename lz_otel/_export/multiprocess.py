@@ -31,9 +31,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.multiprocess import mark_process_dead as _mark_process_dead
 from prometheus_client.utils import floatToGoString
 
-from lz_otel._export._common import FirstCall, add_listener, clean, logger, remove_listener
+from lz_otel._export._children import FirstCall, add_listener, clean, logger, remove_listener
 from lz_otel._export._server import MetricsServer
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel._measure.store import other
 from lz_otel.catalogue import BUILD_INFO, COUNTER, GAUGE, HISTOGRAM, UP_DOWN
 

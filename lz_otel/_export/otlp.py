@@ -28,10 +28,10 @@ from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExport
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from lz_otel._export import _outage
-from lz_otel._export._common import after_fork_of_multiprocessing, at_end_of_child, logger
+from lz_otel._export._children import after_fork_of_multiprocessing, at_end_of_child, logger
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._resource import Identity
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel.catalogue import BUILD_INFO, HISTOGRAM
 from lz_otel.errors import MissingDependencyError
 

@@ -19,9 +19,9 @@ from prometheus_client.core import Sample
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.utils import floatToGoString
 
-from lz_otel._export._common import FirstCall, clean, logger
+from lz_otel._export._children import FirstCall, clean, logger
 from lz_otel._export._server import MetricsServer
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel.catalogue import COUNTER, HISTOGRAM
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry.metrics import Observation, get_meter_provider
 
-from lz_otel._export._common import add_listener, clean, logger, remove_listener
-from lz_otel._guard import guard
+from lz_otel._export._children import add_listener, clean, logger, remove_listener
+from lz_otel._ground.guard import guard
 from lz_otel._measure.store import other
 from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
 

@@ -25,10 +25,10 @@ from opentelemetry.sdk.trace.export import (
 )
 
 from lz_otel._export import _outage
-from lz_otel._export._common import after_fork_of_multiprocessing, at_end_of_child
+from lz_otel._export._children import after_fork_of_multiprocessing, at_end_of_child
 from lz_otel._export._otlp_settings import check, protocol
 from lz_otel._export._sdk_settings import asked, refused
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:

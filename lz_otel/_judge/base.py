@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lz_otel._capture.headers import disjoint
+from lz_otel._ground.headers import disjoint
 from lz_otel._judge.gateways import read
 from lz_otel._judge.result import Result
 from lz_otel.model import Verdict
@@ -13,10 +13,10 @@ from lz_otel.model import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lz_otel._judge.cost import Prices
-    from lz_otel._judge.fields import CountedTokens
+    from lz_otel._judge.request_body import CountedTokens
     from lz_otel._judge.signals import Signals
-    from lz_otel.model import Exchange, Facts, Request
+    from lz_otel._price.cost import Prices
+    from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["Mechanism", "is_claude", "ok"]
 
@@ -57,11 +57,11 @@ class Mechanism:
     def begin(self, request: Request, facts: Facts) -> None:
         """The response's head has arrived, its body has not: put sinks where they are needed."""
 
-    def judge(self, exchange: Exchange) -> Result | None:
+    def judge(self, exchange: EndedCall) -> Result | None:
         """The conclusion about an ended call; ``None`` when there is nothing to say."""
         raise NotImplementedError
 
-    def _replayed(self, exchange: Exchange) -> bool:
+    def _replayed(self, exchange: EndedCall) -> bool:
         """Whether a gateway's store answered: headers and usage are those of an earlier call."""
         headers = exchange.response_headers
         if disjoint(self.signals.cache_headers, headers):
@@ -81,7 +81,7 @@ class Mechanism:
         return Result(Verdict(self.NAME, decision, reason), rows, saved)
 
 
-def ok(exchange: Exchange) -> bool:
+def ok(exchange: EndedCall) -> bool:
     """Whether the response's status is a success."""
     status = exchange.status
     return status is not None and 200 <= status < 300

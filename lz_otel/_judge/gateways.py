@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel._capture.headers import disjoint
+from lz_otel._ground.headers import disjoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

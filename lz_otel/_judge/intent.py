@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
 from lz_otel._extract.request import user_id
+from lz_otel._ground.memory import BoundedMap, digest
+from lz_otel._judge.answer_text import TextSink, text_sink
 from lz_otel._judge.base import Mechanism, ok
-from lz_otel._judge.fields import fields
-from lz_otel._judge.sinks import TextSink, text_sink
-from lz_otel._memory import BoundedMap, digest
+from lz_otel._judge.request_body import fields
 
 if TYPE_CHECKING:
     from lz_otel._judge.result import Result
-    from lz_otel.model import Exchange, Facts, Request
+    from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["NAME", "Intent", "unsupported_model"]
 
@@ -73,7 +73,7 @@ class Intent(Mechanism):
         if self._asked in request.headers or self._wrong in request.headers:
             text_sink(facts).want_digest()
 
-    def judge(self, exchange: Exchange) -> Result | None:
+    def judge(self, exchange: EndedCall) -> Result | None:
         """See the class."""
         facts, headers = exchange.facts, exchange.request.headers
         if not facts.inference or not facts.llm_call:
@@ -104,7 +104,7 @@ class Intent(Mechanism):
             return self._result("fallback", "temperature_rejected", tuple(rows))
         return self._result(None, rows=tuple(rows))
 
-    def _reason(self, exchange: Exchange, wrong: bool) -> str:
+    def _reason(self, exchange: EndedCall, wrong: bool) -> str:
         """Why a call was served the old way without a word: the first reason that applies."""
         if wrong:
             return "wrong_header"
@@ -115,7 +115,7 @@ class Intent(Mechanism):
             return "not_streaming"
         return "unsupported_model" if unsupported_model(exchange.facts.request_model) else "silent"
 
-    def _repeat(self, exchange: Exchange, intent: str) -> str | None:
+    def _repeat(self, exchange: EndedCall, intent: str) -> str | None:
         """The output against that of the same request before; ``None`` when there is none, or no output."""
         sink, request = exchange.facts.text_sink, exchange.request
         if exchange.ending != "ok" or not ok(exchange) or not request.body or not isinstance(sink, TextSink):
@@ -129,7 +129,7 @@ class Intent(Mechanism):
             return None
         return "same" if before == output else "different"
 
-    def _transition(self, exchange: Exchange, intent: str) -> bool | None:
+    def _transition(self, exchange: EndedCall, intent: str) -> bool | None:
         """Whether the session's intent changed; ``None`` for its first call or without a session."""
         session = exchange.session
         if session is None:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel._judge import MECHANISMS
-from lz_otel._judge.fields import CountedTokens
+from lz_otel._judge.request_body import CountedTokens
 from lz_otel.catalogue import MECHANISMS as ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lz_otel._judge.cost import Prices
     from lz_otel._judge.result import Result
     from lz_otel._judge.signals import Signals
-    from lz_otel.model import Exchange, Facts, Request
+    from lz_otel._price.cost import Prices
+    from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["Judges"]
 
@@ -93,7 +93,7 @@ class Judges:
         for mechanism in self._beginners:
             mechanism.begin(request, facts)
 
-    def judge(self, exchange: Exchange) -> list[Result]:
+    def judge(self, exchange: EndedCall) -> list[Result]:
         """What the mechanisms say about an ended call."""
         facts = exchange.facts
         if self._sleeping and facts.layer_zero:
@@ -115,7 +115,7 @@ class Judges:
                     self._wake((mechanism.NAME,))
         return results
 
-    def counted(self, exchange: Exchange) -> None:
+    def counted(self, exchange: EndedCall) -> None:
         """An exchange that counted tokens: no call, but the mechanisms may remember its answer."""
         self._counted.remember(exchange)
 

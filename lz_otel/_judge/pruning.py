@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue as c
 from lz_otel._judge.base import Mechanism, is_claude, ok
-from lz_otel._judge.fields import fields, header_number, number, system_text
+from lz_otel._judge.request_body import fields, header_number, number, system_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lz_otel._extract.request import Fields
     from lz_otel._judge.result import Result
-    from lz_otel.model import Exchange, Facts
+    from lz_otel.model import EndedCall, Facts
 
 __all__ = ["NAME", "Asked", "Pruning", "tag_of"]
 
@@ -92,7 +92,7 @@ class Pruning(Mechanism):
         self._field, self._field_header = name(NAME, "pruned_tokens"), name(NAME, "pruned_tokens_header")
         self._ms, self._ms_header = name(NAME, "context_ms"), name(NAME, "context_ms_header")
 
-    def judge(self, exchange: Exchange) -> Result | None:
+    def judge(self, exchange: EndedCall) -> Result | None:
         """See the class. ``saved_usd``: the cut tokens at the price of uncached input."""
         facts = exchange.facts
         if not facts.inference or not facts.llm_call or self._replayed(exchange):
@@ -135,7 +135,7 @@ class Pruning(Mechanism):
             )
         return self._result("hit", None, tuple(rows), self._saved(exchange, pruned))
 
-    def _asked(self, exchange: Exchange, system: str | None) -> Asked | None:
+    def _asked(self, exchange: EndedCall, system: str | None) -> Asked | None:
         malformed = exchange.facts.malformed
         header = exchange.request.headers.get(self._header)
         if header is not None:
@@ -155,7 +155,7 @@ class Pruning(Mechanism):
             return asked
         return self._environment if self._environment is not None and is_claude(exchange.facts) else None
 
-    def _pruned(self, exchange: Exchange, top: Fields | None) -> tuple[int | None, int | None]:
+    def _pruned(self, exchange: EndedCall, top: Fields | None) -> tuple[int | None, int | None]:
         """Tokens cut and tokens before, by the first source that tells: usage, header, own count."""
         facts = exchange.facts
         billed = facts.input_tokens
@@ -179,7 +179,7 @@ class Pruning(Mechanism):
         return value
 
     def _context(
-        self, exchange: Exchange, system: str | None, rows: list[tuple[Any, tuple[str, ...], float]]
+        self, exchange: EndedCall, system: str | None, rows: list[tuple[Any, tuple[str, ...], float]]
     ) -> None:
         ms = self._usage(exchange.facts, self._ms)
         if ms is None:
@@ -188,7 +188,7 @@ class Pruning(Mechanism):
         if ms is not None and (ms == 0 or (system is not None and "<context>" in system)):
             rows.append((c.CONTEXT_PRESERVATION, (), ms / 1000))
 
-    def _saved(self, exchange: Exchange, pruned: int) -> float | None:
+    def _saved(self, exchange: EndedCall, pruned: int) -> float | None:
         if self.prices is None:
             return None
         return self.prices.input_price(exchange.facts, self.now(), pruned, exchange.request)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
+from lz_otel._ground.memory import BoundedSet
 from lz_otel._judge.base import Mechanism, ok
 from lz_otel._judge.gateways import detour, read
-from lz_otel._memory import BoundedSet
 
 if TYPE_CHECKING:
     from lz_otel._judge.result import Result
-    from lz_otel.model import Exchange
+    from lz_otel.model import EndedCall
 
 __all__ = ["NAME", "ResponseCache"]
 
@@ -35,7 +35,7 @@ class ResponseCache(Mechanism):
         super().__init__(*args, **kwargs)
         self._hosts: BoundedSet[str] = BoundedSet(MAX_HOSTS)
 
-    def judge(self, exchange: Exchange) -> Result | None:
+    def judge(self, exchange: EndedCall) -> Result | None:
         """See the class. ``saved_usd``: what the stored answer's usage would have cost."""
         facts = exchange.facts
         if not facts.llm_call:
@@ -58,7 +58,7 @@ class ResponseCache(Mechanism):
         more = tuple((c.FAST_PATH_FALLBACKS, (NAME, reason), 1.0) for reason in detours[1:])
         return self._result("fallback", detours[0], more)
 
-    def _saved(self, exchange: Exchange) -> float | None:
+    def _saved(self, exchange: EndedCall) -> float | None:
         if self.prices is None:
             return None
         price = self.prices.response_cache_price(exchange.facts, self.now(), exchange.request)

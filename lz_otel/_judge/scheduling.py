@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lz_otel import catalogue as c
+from lz_otel._ground.memory import BoundedSet
+from lz_otel._judge.answer_text import TextSink, text_sink
 from lz_otel._judge.base import Mechanism, ok
 from lz_otel._judge.entities import entities
-from lz_otel._judge.fields import MAX_TEXT, fields, prompt_text
+from lz_otel._judge.request_body import MAX_TEXT, fields, prompt_text
 from lz_otel._judge.simhash import Shape, resembles, shape
-from lz_otel._judge.sinks import TextSink, text_sink
-from lz_otel._memory import BoundedSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lz_otel._judge.result import Result
-    from lz_otel.model import Exchange, Facts, Request
+    from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["NAME", "Budget", "Scheduling"]
 
@@ -100,7 +100,7 @@ class Scheduling(Mechanism):
     def _concerns(self, request: Request) -> bool:
         return self._hint in request.headers or self._policy in request.headers
 
-    def judge(self, exchange: Exchange) -> Result | None:
+    def judge(self, exchange: EndedCall) -> Result | None:
         """See the class. ``saved_usd``: 28 %, 62.5 % or 68 % of the price (A)."""
         facts, request = exchange.facts, exchange.request
         if not facts.inference or not facts.llm_call:
@@ -140,7 +140,7 @@ class Scheduling(Mechanism):
         )
 
     def _look(
-        self, exchange: Exchange, rows: list[tuple[Any, tuple[str, ...], float]], *, with_answer: bool
+        self, exchange: EndedCall, rows: list[tuple[Any, tuple[str, ...], float]], *, with_answer: bool
     ) -> None:
         """Compare the prompt with recent ones, and the answer's entities with those of other requests."""
         facts = exchange.facts
@@ -152,7 +152,7 @@ class Scheduling(Mechanism):
         if seen is not None:
             if resembles(seen, tuple(self._recent), SIMILARITY):
                 rows.append((c.SIMILAR_CALLS, (), 1.0))
-                self._similar_at.append(exchange.last_byte_at)
+                self._similar_at.append(exchange.ended_at)
             self._recent.append(seen)
         own = {e.digest for e in entities(text)}
         sink = facts.text_sink
@@ -178,7 +178,7 @@ class Scheduling(Mechanism):
             return 0.0
         return (len(times) - 1) / max(times[-1] - times[0], 1e-3)
 
-    def _saved(self, exchange: Exchange) -> float | None:
+    def _saved(self, exchange: EndedCall) -> float | None:
         if self.prices is None:
             return None
         price = self.prices.scheduling_price(

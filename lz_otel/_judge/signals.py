@@ -18,10 +18,10 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel._capture.headers import disjoint, keep
 from lz_otel._extract.request import Fields
-from lz_otel._judge.fields import starts_with_tag
+from lz_otel._ground.headers import disjoint, keep
 from lz_otel._judge.gateways import CACHE_HEADERS, speaks
+from lz_otel._judge.request_body import starts_with_tag
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:

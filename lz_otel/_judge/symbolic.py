@@ -13,14 +13,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
+from lz_otel._ground.memory import BoundedSet, digest
 from lz_otel._judge.base import Mechanism, is_claude, ok
-from lz_otel._judge.fields import fields, header_number
+from lz_otel._judge.request_body import fields, header_number
 from lz_otel._judge.result import Result
-from lz_otel._memory import BoundedSet, digest
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
-    from lz_otel.model import Exchange
+    from lz_otel.model import EndedCall
 
 __all__ = ["NAME", "Symbolic"]
 
@@ -48,7 +48,7 @@ class Symbolic(Mechanism):
         self._layer = self.signals.name(NAME, "layer")
         self._engine = self.signals.name(NAME, "engine_ms")
 
-    def judge(self, exchange: Exchange) -> Result | None:
+    def judge(self, exchange: EndedCall) -> Result | None:
         """See the class. ``saved_usd``: input at 1/5 of its price, output free (A)."""
         facts = exchange.facts
         if not facts.inference or not facts.llm_call or not ok(exchange) or self._replayed(exchange):
@@ -69,7 +69,7 @@ class Symbolic(Mechanism):
         verdict = Verdict(NAME, "hit", None, None if engine is None else engine / 1000, self._cold(exchange))
         return Result(verdict, tuple(rows), None if saved is None else saved.saved_usd)
 
-    def _evidence(self, exchange: Exchange, hit: bool) -> list[str]:
+    def _evidence(self, exchange: EndedCall, hit: bool) -> list[str]:
         facts = exchange.facts
         out = ["header"] if hit else []
         if not facts.usage_seen or facts.output_tokens is None:
@@ -103,7 +103,7 @@ class Symbolic(Mechanism):
                 self._layer,
             )
 
-    def _cold(self, exchange: Exchange) -> bool:
+    def _cold(self, exchange: EndedCall) -> bool:
         request = exchange.request
         if request.body is None:
             return False

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue as c
 from lz_otel._judge.base import Mechanism, ok
-from lz_otel._judge.fields import fields, number
+from lz_otel._judge.request_body import fields, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lz_otel._judge.result import Result
-    from lz_otel.model import Exchange, Facts, Request
+    from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["NAME", "Masks", "Report", "Zeroing", "parse_mask", "parse_report"]
 
@@ -160,7 +160,7 @@ class Zeroing(Mechanism):
         ):
             facts.mask_sink = Masks(facts.mask_sink)
 
-    def judge(self, exchange: Exchange) -> Result | None:
+    def judge(self, exchange: EndedCall) -> Result | None:
         """See the class."""
         facts = exchange.facts
         if not facts.inference or not facts.llm_call or self._replayed(exchange):

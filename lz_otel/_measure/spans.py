@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, TracerProvider
 
+    from lz_otel._capture.attempt import Attempt
     from lz_otel._capture.calls import Call
-    from lz_otel._capture.observer import Observer
     from lz_otel._measure.rules import Ended
 
 __all__ = ["Spans", "traced"]
@@ -114,7 +114,7 @@ class Spans:
         call.span = (span, True)
         return span
 
-    def attempt_begun(self, call: Call, observer: Observer) -> None:
+    def attempt_begun(self, call: Call, observer: Attempt) -> None:
         """The first attempt of a call that has no span yet."""
         if call.span is None and self.active():
             current = trace.get_current_span()
@@ -129,7 +129,7 @@ class Spans:
         """Whether the call's span is somebody else's, who will end it as soon as the body has ended."""
         return call.span is not None and not call.span[1]
 
-    def call_ended(self, call: Call, observer: Observer, ended: Ended) -> None:
+    def call_ended(self, call: Call, observer: Attempt, ended: Ended) -> None:
         """Write what is known and end the span, if it is ours."""
         if call.span is None:
             return
@@ -147,7 +147,7 @@ class Spans:
             offset = int(max(0.0, perf_counter() - ended.ended_at) * 1e9)
             span.end(end_time=time_ns() - offset)
 
-    def _verdicts(self, ended: Ended, observer: Observer) -> dict[str, Any]:
+    def _verdicts(self, ended: Ended, observer: Attempt) -> dict[str, Any]:
         out: dict[str, Any] = {"lz.path": ended.path, "lz.ending": ended.ending}
         if ended.served_by:
             out["lz.served_by"] = ended.served_by

@@ -10,8 +10,9 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lz_otel.bundle import _replay, alerts, history, recording
+from lz_otel.bundle import alerts, recording
 from lz_otel.bundle.config import Config, seconds
+from lz_otel.lab.history import _replay, history
 from tests.peers import need, running
 
 if TYPE_CHECKING:

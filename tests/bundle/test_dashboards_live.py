@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lz_otel import catalogue as c
-from lz_otel.bundle import _replay, history, recording
-from lz_otel.bundle._series import Process
+from lz_otel.bundle import recording
 from lz_otel.bundle.config import Config
 from lz_otel.bundle.dashboards.queries import FAMILIES, MODEL, PROVIDER, Queries
+from lz_otel.lab.history import _replay, history
+from lz_otel.lab.history._series import Process
 from tests.bundle.boards import FILES, load, panels, resolve, selectors, targets
 from tests.bundle.prom import Prometheus, prometheus
 from tests.bundle.prom import load as load_history

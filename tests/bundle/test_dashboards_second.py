@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lz_otel.bundle import history
+from lz_otel.lab.history import history
 from tests.bundle.boards import FILES, load, resolve, targets
 from tests.bundle.prom import load as load_history
 from tests.bundle.prom import prometheus, victoria_metrics

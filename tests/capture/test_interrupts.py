@@ -171,7 +171,7 @@ def test_an_answer_that_nobody_could_read_yet_is_not_said_to_be_good() -> None:
         hub._turn = type("Turn", (), {"run": lambda *_: None})()
         client().post(URL, json=ASK)
         hub.spans = type("Spans", (), {"borrowed": lambda *_: True})()
-        (observer,) = [one for one in hub._waiting if one.__class__.__name__ == "Observer"]
+        (observer,) = [one for one in hub._waiting if one.__class__.__name__ == "Attempt"]
         assert not hub._answered(observer.call, observer)
         hub._turn, hub.spans = turn, None
         assert 1 == seen.value(CALLS)

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 import lz_otel
-from lz_otel._capture import patch
+from lz_otel._capture import transports
 from lz_otel.testing import capture
 from tests.wire_doubles import A_JSON
 
@@ -87,11 +87,11 @@ def test_a_transport_goes_with_its_client(use: Callable[[], Any]) -> None:
     """A client per request, each with a transport of its own: none of them stays, nor anything kept about it."""
     with capture(strict=True) as seen:
         gc.collect()
-        before = len(patch._OWN_TRANSPORTS)
-        transports = [weakref.ref(use()) for _ in range(5)]
+        before = len(transports._OWN_TRANSPORTS)
+        references = [weakref.ref(use()) for _ in range(5)]
         gc.collect()
-        assert [None] * 5 == [reference() for reference in transports]
-        assert before == len(patch._OWN_TRANSPORTS)
+        assert [None] * 5 == [reference() for reference in references]
+        assert before == len(transports._OWN_TRANSPORTS)
         assert seen.value(DURATION) == 5
 
 
@@ -105,7 +105,7 @@ def test_uninstrument_takes_off_what_is_ours() -> None:
         covered.handle_request = wrapper = lambda request: answer(request)  # type: ignore[method-assign]  # as hosts do
     assert {} == vars(free)
     assert {"handle_request": wrapper} == vars(covered)
-    assert {} == patch._OWN_TRANSPORTS
+    assert {} == transports._OWN_TRANSPORTS
 
 
 def test_a_method_taken_off_a_transport_works_without_it() -> None:

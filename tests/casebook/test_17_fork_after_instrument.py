@@ -82,7 +82,7 @@ def test_17_multiprocessing(method: str, again: bool, tmp_path: Path, receiver: 
 
 
 LOCKED = """
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 runtime = (lz_otel.instrument(), lz_otel._runtime.current())[1]
 calls(5)
 held, release = threading.Event(), threading.Event()

@@ -14,13 +14,13 @@ import pytest
 
 import lz_otel
 from lz_otel import _extract, _pipeline, _runtime
-from lz_otel._capture import observer, patch, sdk
-from lz_otel._guard import guard
-from lz_otel._judge.cost import Prices
+from lz_otel._capture import attempt, sdk, transports
+from lz_otel._ground.guard import guard
 from lz_otel._judge.judges import Judges
 from lz_otel._measure import rules
 from lz_otel._measure.labels import Labels
 from lz_otel._measure.store import Store
+from lz_otel._price.cost import Prices
 from lz_otel.catalogue import INTERNAL_ERRORS
 from tests.casebook.helpers import ASK, CHAT, INPUT, OPERATIONS, SELF_ERRORS, claude, good, gpt, observed
 from tests.wire_doubles import A_JSON, O_JSON, a_full, o_full
@@ -175,13 +175,13 @@ def test_20_ten_megabytes_in_one_line() -> None:
 # --- the second part: our own entry points fail ----------------------------------------------------
 
 ENTRY_POINTS: dict[str, tuple[Any, str]] = {
-    "observer: head": (observer.Observer, "head"),
-    "observer: plain piece": (observer.Observer, "_keep"),
-    "observer: stream piece": (observer.Observer, "_along"),
-    "observer: end": (observer.Observer, "end"),
-    "observer: fail": (observer.Observer, "fail"),
-    "observer: close": (observer.Observer, "close"),
-    "observer: conclude": (observer.Observer, "conclude"),
+    "observer: head": (attempt.Attempt, "head"),
+    "observer: plain piece": (attempt.Attempt, "_keep"),
+    "observer: stream piece": (attempt.Attempt, "_along"),
+    "observer: end": (attempt.Attempt, "end"),
+    "observer: fail": (attempt.Attempt, "fail"),
+    "observer: close": (attempt.Attempt, "close"),
+    "observer: conclude": (attempt.Attempt, "conclude"),
     "pipeline: begin": (_pipeline.Pipeline, "begin"),
     "pipeline: ready": (_pipeline.Pipeline, "ready"),
     "pipeline: head": (_pipeline.Pipeline, "head_arrived"),
@@ -198,9 +198,9 @@ ENTRY_POINTS: dict[str, tuple[Any, str]] = {
     "prices": (Prices, "price"),
     "judges": (Judges, "judge"),
     "judges: begin": (Judges, "begin"),
-    "clock: observer": (observer, "perf_counter"),
+    "clock: observer": (attempt, "perf_counter"),
     "clock: pipeline": (_pipeline, "perf_counter"),
-    "clock: transport": (patch, "perf_counter"),
+    "clock: transport": (transports, "perf_counter"),
     "clock: SDK": (sdk, "perf_counter"),
 }
 

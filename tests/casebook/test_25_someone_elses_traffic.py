@@ -12,7 +12,7 @@ import pytest
 
 import lz_otel
 from lz_otel import _pipeline
-from lz_otel._capture import bodies, observer
+from lz_otel._capture import attempt, bodies
 from tests.casebook.helpers import (
     ASK,
     CALLS,
@@ -51,9 +51,9 @@ def test_25_a_big_download_is_not_touched(method: str, monkeypatch: pytest.Monke
     """No metric, no entry into our code per piece, no memory, the same pieces, the same body object."""
     entered: list[str] = []
     for owner, name in (
-        (observer.Observer, "_along"),
-        (observer.Observer, "_keep"),
-        (observer.Observer, "head"),
+        (attempt.Attempt, "_along"),
+        (attempt.Attempt, "_keep"),
+        (attempt.Attempt, "head"),
     ):
         monkeypatch.setattr(owner, name, lambda *a, n=name: entered.append(n))
     body: Any = None

@@ -30,7 +30,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 import lz_otel
 from lz_otel import testing
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel._measure import rules
 from tests.casebook.helpers import ASK, CALLS, SSE, claude, json_body, settle
 from tests.casebook.processes import run as run_script
@@ -285,7 +285,7 @@ def export(
     )
 
 
-def replay(exchanges: list[corpus.Exchange], seen: testing.Capture) -> int:
+def replay(exchanges: list[corpus.EndedCall], seen: testing.Capture) -> int:
     """Play recorded exchanges with canaries in every field; how many were played."""
     left: list[tuple[int, dict[str, str], bytes]] = []
 

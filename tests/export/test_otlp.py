@@ -21,7 +21,7 @@ from lz_otel import catalogue
 from lz_otel._export import _outage
 from lz_otel._export.otlp import ConsoleExporter, OtlpExporter, PushExporter
 from lz_otel._export.prometheus import PrometheusExporter, StoreCollector
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel._measure.store import Store
 from tests.export.filling import filled, from_sdk, from_text
 from tests.export.receiver import Receiver

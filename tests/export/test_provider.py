@@ -18,7 +18,7 @@ from lz_otel import catalogue
 from lz_otel._export import provider as provider_module
 from lz_otel._export.prometheus import StoreCollector
 from lz_otel._export.provider import ProviderExporter, values_within
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel._measure.store import Store
 from tests.export.filling import from_sdk, from_text
 

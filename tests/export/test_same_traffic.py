@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 import lz_otel
-from lz_otel.simulator import running
+from lz_otel.lab.simulator import running
 from tests.bundle.prom import victoria_metrics
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from lz_otel._export import _otlp_settings, _outage, traces
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from tests.peers import serving
 from tests.wire_doubles import A_JSON
 

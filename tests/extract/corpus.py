@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lz_otel._extract.reader import Reader
 
 
-class Exchange(NamedTuple):
+class EndedCall(NamedTuple):
     """One exchange of a case."""
 
     key: str
@@ -57,7 +57,7 @@ def decoded(body: bytes, encoding: str) -> bytes:
         return zlib.decompress(body, -15)
 
 
-def exchanges(shared: Path) -> Iterator[Exchange]:
+def exchanges(shared: Path) -> Iterator[EndedCall]:
     """Every exchange of the corpus."""
     for file in sorted((shared / "corpus").glob("*/*.json")):
         case = json.loads(file.read_text())
@@ -74,7 +74,7 @@ def exchanges(shared: Path) -> Iterator[Exchange]:
             )
             headers = {name: values[0] for name, values in answer["headers"].items()}
             body = decoded(raw(answer["body"]), headers.get("content-encoding", ""))
-            yield Exchange(
+            yield EndedCall(
                 f"{case['id']}[{number}]",
                 case["api"],
                 request,
@@ -91,7 +91,7 @@ def reader_of(request: Request) -> Reader | None:
     return None if candidates is None else identify(candidates, request)
 
 
-def read(exchange: Exchange, split: Callable[[bytes], list[bytes]]) -> Reader | None:
+def read(exchange: EndedCall, split: Callable[[bytes], list[bytes]]) -> Reader | None:
     """The reader after the whole exchange, its body split by ``split``."""
     reader = reader_of(exchange.request)
     if reader is not None:

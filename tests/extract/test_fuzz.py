@@ -85,7 +85,7 @@ NASTY = [
 
 
 @cache
-def recordings() -> list[corpus.Exchange]:
+def recordings() -> list[corpus.EndedCall]:
     """Bodies to break: the samples of the project, and the corpus where it is there."""
     shared = Path(os.environ.get("LZ_SHARED") or Path(__file__).parents[3] / "shared")
     found = [e for e in corpus.exchanges(shared) if corpus.reader_of(e.request)] if shared.is_dir() else []
@@ -93,7 +93,7 @@ def recordings() -> list[corpus.Exchange]:
 
 
 @st.composite
-def broken(draw: st.DrawFn) -> tuple[corpus.Exchange, bytes]:
+def broken(draw: st.DrawFn) -> tuple[corpus.EndedCall, bytes]:
     """A recorded body with a few places overwritten, cut out or doubled."""
     number = draw(st.integers(0, 1 << 16))
     exchange = recordings()[number % len(recordings())]
@@ -119,7 +119,7 @@ def broken(draw: st.DrawFn) -> tuple[corpus.Exchange, bytes]:
     complete=st.booleans(),
 )
 def test_broken_bodies(
-    case: tuple[corpus.Exchange, bytes], cuts: list[int], kind: str | None, status: int, complete: bool
+    case: tuple[corpus.EndedCall, bytes], cuts: list[int], kind: str | None, status: int, complete: bool
 ) -> None:
     """A broken body raises nothing, gives sane facts, and the same ones in any chunking."""
     exchange, body = case

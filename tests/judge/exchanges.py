@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from lz_otel import catalogue
 from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._judge import MECHANISMS, signals
-from lz_otel._judge.fields import CountedTokens
-from lz_otel.model import Exchange, Facts, Request
+from lz_otel._judge.request_body import CountedTokens
+from lz_otel.model import EndedCall, Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._judge.result import Result
@@ -36,7 +36,7 @@ def call(
     provider: str = "anthropic",
     host: str = "api.anthropic.com",
     **facts_: Any,
-) -> Exchange:
+) -> EndedCall:
     """An ended call; ``mechanism`` gets its `begin` before the answer passes the sinks."""
     sent = Request(
         "POST",
@@ -63,14 +63,14 @@ def call(
         facts.input_tokens, facts.output_tokens = 100, 20
     for name, value in facts_.items():
         setattr(facts, name, value)
-    return Exchange(
+    return EndedCall(
         sent,
         facts,
         status=status,
         response_headers=response_headers or {},
         ending=ending,
         started_at=0.0,
-        last_byte_at=1.0,
+        ended_at=1.0,
         session=session,
     )
 

@@ -14,7 +14,7 @@ import pytest
 
 from lz_otel import catalogue
 from lz_otel._judge import MECHANISMS, signals
-from lz_otel._judge.fields import CountedTokens
+from lz_otel._judge.request_body import CountedTokens
 from lz_otel._judge.signals import TABLE
 from lz_otel._judge.simhash import MAX_WORDS, shape
 

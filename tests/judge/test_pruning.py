@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lz_otel._judge import signals
-from lz_otel._judge.cost import Prices
-from lz_otel._judge.fields import CountedTokens
 from lz_otel._judge.pruning import Asked, Pruning, tag_of
+from lz_otel._judge.request_body import CountedTokens
+from lz_otel._price.cost import Prices
 from tests.judge.exchanges import body, call, make, rows, said
 
 TAG = '<layer-zero enabled="true" prune_ratio="0.32"/>'

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel._judge import MECHANISMS, signals
-from lz_otel._judge.cost import Prices
 from lz_otel._judge.gateways import _split, read, speaks
+from lz_otel._price.cost import Prices
 from tests.judge.exchanges import call, make, rows, said
 
 FALLBACKS = "lz.fast_path.fallbacks"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lz_otel._judge.cost import Prices
 from lz_otel._judge.scheduling import Budget
+from lz_otel._price.cost import Prices
 from tests.judge.exchanges import body, call, make, rows, said
 
 ASKED = {"x-anthropic-layer-hint": "zero-latency", "anthropic-version": "2024-10-22"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lz_otel._judge.cost import Prices
+from lz_otel._price.cost import Prices
 from lz_otel.model import Facts
 from tests.judge.exchanges import MODEL, body, call, make, rows, said
 

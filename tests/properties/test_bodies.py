@@ -153,8 +153,8 @@ def test_plain_bodies_in_any_pieces(places: list[int], asynchronous: bool) -> No
 @pytest.mark.parametrize("fault", [RuntimeError, MemoryError, RecursionError])
 def test_faults_of_ours_stay_ours(fault: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each entry point of the pipeline fails in turn: the host gets the same, and the fault is counted."""
-    from lz_otel import _conclusions, _pipeline
-    from lz_otel._capture import observer
+    from lz_otel import _later, _pipeline
+    from lz_otel._capture import attempt
     from lz_otel._measure import rules
 
     def broken(*_: Any, **__: Any) -> Any:
@@ -164,13 +164,13 @@ def test_faults_of_ours_stay_ours(fault: type[Exception], monkeypatch: pytest.Mo
         (_pipeline.Pipeline, "begin"),
         (_pipeline.Pipeline, "head_arrived"),
         (_pipeline.Pipeline, "attempt_ended"),
-        (observer.Observer, "head"),
-        (observer.Observer, "_along"),
-        (observer.Observer, "end"),
-        (observer.Observer, "close"),
-        (observer.Observer, "conclude"),
-        (_conclusions.Conclusions, "attempt"),
-        (_conclusions.Conclusions, "call"),
+        (attempt.Attempt, "head"),
+        (attempt.Attempt, "_along"),
+        (attempt.Attempt, "end"),
+        (attempt.Attempt, "close"),
+        (attempt.Attempt, "conclude"),
+        (_later.Conclusions, "attempt"),
+        (_later.Conclusions, "call"),
         (rules, "call"),
     ]
     module = module_of("httpx2")

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import lz_otel
 from lz_otel import _runtime, catalogue
-from lz_otel._guard import guard
+from lz_otel._ground.guard import guard
 from lz_otel.testing import Capture
 from tests.safety import traffic
 from tests.safety.finder import Target, broken, forget_results, targets
@@ -123,7 +123,7 @@ STAGES = (
     "_measure/",
     "_export/",
     "_pipeline.",
-    "_conclusions.",
+    "_later.",
     "_reports.",
 )
 

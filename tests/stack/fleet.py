@@ -23,9 +23,9 @@ import starlette.routing  # noqa: F401 - the same
 import uvicorn  # noqa: F401 - the same
 
 import lz_otel
-from lz_otel.demo.driver import Driver
-from lz_otel.simulator import load, running
-from lz_otel.simulator.traffic import plan
+from lz_otel.lab.demo.driver import Driver
+from lz_otel.lab.simulator import load, running
+from lz_otel.lab.simulator.traffic import plan
 
 
 def serve(job: dict[str, Any], begin: int) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from lz_otel.bundle.config import parse
-from lz_otel.simulator import names
+from lz_otel.lab.simulator import names
 from tests.peers import need
 from tests.stack.servers import ROOT, Notification, Sink, alertmanager, fleet, get, prometheus
 
@@ -235,7 +235,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         scenario = name
         if name in CHANGED:
             path = folder / f"{name}.toml"
-            text = (ROOT / f"lz_otel/simulator/scenarios/{name}.toml").read_text()
+            text = (ROOT / f"lz_otel/lab/simulator/scenarios/{name}.toml").read_text()
             assert CHANGED[name][0] in text
             path.write_text(text.replace(*CHANGED[name]))
             scenario = str(path)

@@ -18,9 +18,10 @@ from lz_otel._export.otlp import OtlpExporter
 from lz_otel._export.prometheus import PrometheusExporter
 from lz_otel._measure.store import Store
 from lz_otel._runtime import current
-from lz_otel.bundle import _replay, alerts, recording
+from lz_otel.bundle import alerts, recording
 from lz_otel.bundle.config import parse
-from lz_otel.simulator import load, running
+from lz_otel.lab.history import _replay
+from lz_otel.lab.simulator import load, running
 from tests.bundle.prom import ROOT, prometheus, victoria_metrics
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ CONFIG = parse(
 
 def traffic() -> list[tuple[catalogue.Metric, tuple[str, ...], Any]]:
     """What a few hundred calls of the healthy scenario, made through the SDKs, leave in the store."""
-    from lz_otel.demo.driver import Driver
-    from lz_otel.simulator.traffic import plan
+    from lz_otel.lab.demo.driver import Driver
+    from lz_otel.lab.simulator.traffic import plan
 
     scenario = load("healthy")
     with running(scenario, latency_scale=0.02) as simulator:

@@ -1,0 +1,315 @@
+"""Hooks on the transports of httpx and httpx2: idempotent, removable, never in anybody's way.
+
+``HTTPTransport.handle_request`` and ``AsyncHTTPTransport.handle_async_request`` of whichever of
+the two modules is installed. Another library's wrapper may lie under or over ours: we call what
+we found, and take off only what is ours and on top; a buried hook is switched off by its flag
+and used again by the next ``instrument()``.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import weakref
+from time import perf_counter
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from lz_otel._capture.bodies import shells, tell
+from lz_otel._capture.calls import inner_seen
+from lz_otel._ground.guard import guard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+__all__ = ["MODULES", "Hooks", "hook_client", "unhook_clients"]
+
+MODULES = ("httpx", "httpx2")
+_POINTS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
+# Weak references to a transport and to its hook, and the method's name. Nothing here keeps a transport alive.
+_OWN_TRANSPORTS: dict[int, tuple[weakref.ref[Any], str, weakref.ref[Any]]] = {}
+_KEYS = itertools.count()
+
+
+class Hooks:
+    """The hooks in force. ``hub`` is asked for an observer of each request; ``None``: not ours."""
+
+    def __init__(self) -> None:
+        self.hub: Any = None
+        self._installed: dict[tuple[str, str], tuple[Any, Any]] = {}
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Names of the modules whose transports are hooked."""
+        return tuple(dict.fromkeys(name for name, _ in self._installed))
+
+    def install(self, module: ModuleType) -> None:
+        """Hook the transports of one module."""
+        for class_name, method in _POINTS:
+            cls = getattr(module, class_name)
+            key = (module.__name__, method)
+            current = cls.__dict__[method]
+            if key in self._installed and _contains(current, self._installed[key][1]):
+                continue  # ours is still there, on top or under somebody else's
+            make = _sync_hook if method == "handle_request" else _async_hook
+            hook = make(self, module, current)
+            setattr(cls, method, hook)
+            self._installed[key] = (current, hook)
+
+    def remove(self) -> None:
+        """Take off what is ours and on top; what is buried stays, switched off."""
+        self.hub = None
+        for (name, method), (original, hook) in list(self._installed.items()):
+            class_name = next(c for c, m in _POINTS if m == method)
+            cls = getattr(sys.modules[name], class_name)
+            if cls.__dict__.get(method) is hook:
+                setattr(cls, method, original)
+                del self._installed[(name, method)]
+
+
+def _contains(outer: Any, hook: Any) -> bool:
+    """Whether a chain of wrappers holds our hook."""
+    seen = 0
+    while outer is not None and seen < 50:
+        if outer is hook:
+            return True
+        outer = getattr(outer, "__wrapped__", None)
+        seen += 1
+    return False
+
+
+def as_function(original: Any) -> Callable[..., Any]:
+    """What we found on a class, to be called with its instance first: wrappers of wrapt want to be bound."""
+    if type(original) is FunctionType:  # not isinstance: a wrapper of wrapt claims to be what it wraps
+        return original
+
+    def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return original.__get__(self, type(self))(*args, **kwargs)
+
+    return bound
+
+
+def _begin(hooks: Any, request: Any, started_at: float | None = None) -> Any:
+    """An observer for this request, or ``None``. Never raises."""
+    hub = hooks.hub
+    if hub is None:
+        return None
+    try:
+        if request.method != "POST":
+            return None
+        observer = hub.begin(request, started_at)
+        if observer is not None:
+            seen = inner_seen.get()
+            if seen is not None:
+                seen.append(True)
+        return observer
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        return None
+
+
+def _attach(observer: Any, response: Any, body: Any) -> None:
+    """Let the observer see the head, and the body as the host reads it. Never raises."""
+    try:
+        observer.head(response.status_code, response.headers)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("extract", fault)
+    try:
+        if not response.is_stream_consumed:
+            response.stream = body(response.stream, observer)
+            return
+        observer.whole(response.content)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+    tell(observer.end)
+
+
+def _sync_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
+    body, _ = shells(module)
+    call = as_function(original)
+
+    @functools.wraps(original)
+    def handle_request(self: Any, request: Any) -> Any:
+        observer = _begin(hooks, request)
+        if observer is None:
+            return call(self, request)
+        try:
+            response = call(self, request)
+        except BaseException as error:
+            tell(observer.fail, error)
+            raise
+        _attach(observer, response, body)
+        return response
+
+    return handle_request
+
+
+def _async_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
+    _, body = shells(module)
+    call = as_function(original)
+
+    @functools.wraps(original)
+    async def handle_async_request(self: Any, request: Any) -> Any:
+        observer = _begin(hooks, request)
+        if observer is None:
+            return await call(self, request)
+        try:
+            response = await call(self, request)
+        except BaseException as error:
+            tell(observer.fail, error)
+            raise
+        _attach(observer, response, body)
+        return response
+
+    return handle_async_request
+
+
+# --- transports that are not the modules' own -------------------------------------------------
+
+
+def hook_client(hooks: Hooks, client: Any) -> int:
+    """Observe the custom transports of one client (MockTransport, ASGITransport, httpx-aiohttp ...).
+
+    Returns:
+        How many of its transports are observed now beyond those hooked anyway.
+    """
+    count = 0
+    transports = [getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()]
+    for transport in transports:
+        if transport is None:
+            continue
+        hooked = False
+        for class_name, method in _POINTS:
+            function = getattr(type(transport), method, None)
+            if function is None or _is_plain(transport, class_name):
+                continue
+            if method in getattr(transport, "__dict__", {}):
+                continue
+            # both kinds exist on doubles; a client only ever calls its own
+            module = _module_of(client)
+            if module is None:
+                continue
+            hooked = _hook_instance(hooks, module, transport, method) or hooked
+        count += hooked
+    return count
+
+
+def _is_plain(transport: Any, class_name: str) -> bool:
+    """Whether the class hook sees this transport already."""
+    method = dict(_POINTS)[class_name]
+    for name in MODULES:
+        module = sys.modules.get(name)
+        cls = getattr(module, class_name, None)
+        if cls is not None and isinstance(transport, cls):
+            return type(transport) is cls or method not in type(transport).__dict__
+    return False
+
+
+def _module_of(client: Any) -> ModuleType | None:
+    for cls in type(client).__mro__:
+        root = cls.__module__.partition(".")[0]
+        if root in MODULES:
+            return sys.modules.get(root)
+    return None
+
+
+def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str) -> bool:
+    """Put our hook on the instance, so that type and identity of the transport stay what they are.
+
+    The innermost transport that sees a request reports it: ours comes into play only when no
+    hooked transport inside has seen it, so it begins when the inner one has answered.
+
+    The hook holds the transport, as the bound method in whose place it stands did: who took it off the
+    transport may call it when nothing else holds the transport any more.
+    """
+    sync_body, async_body = shells(module)
+    original = getattr(transport, method)
+    key = next(_KEYS)
+
+    def forget(_: Any, pop: Callable[..., Any] = _OWN_TRANSPORTS.pop) -> None:
+        pop(key, None)  # perhaps within the garbage collector, in any thread: one atomic operation
+
+    try:
+        reference = weakref.ref(transport, forget)
+    except TypeError:  # slots without __weakref__: we could not let go of it
+        return False
+
+    def handle_request(request: Any) -> Any:
+        started_at = _now()
+        seen: list[bool] = []
+        token = inner_seen.set(seen)
+        try:
+            response = original(request)
+        except BaseException as error:
+            if not seen:
+                _report_failure(hooks, request, started_at, error)
+            raise
+        finally:
+            try:  # noqa: SIM105 - suppress() costs too much on the path of every call
+                inner_seen.reset(token)
+            except ValueError:  # closed in another context: the variable dies with its own
+                pass
+        observer = None if seen else _begin(hooks, request, started_at)
+        if observer is not None:
+            _attach(observer, response, sync_body)
+        return response
+
+    async def handle_async_request(request: Any) -> Any:
+        started_at = _now()
+        seen: list[bool] = []
+        token = inner_seen.set(seen)
+        try:
+            response = await original(request)
+        except BaseException as error:
+            if not seen:
+                _report_failure(hooks, request, started_at, error)
+            raise
+        finally:
+            try:  # noqa: SIM105 - suppress() costs too much on the path of every call
+                inner_seen.reset(token)
+            except ValueError:  # closed in another context: the variable dies with its own
+                pass
+        observer = None if seen else _begin(hooks, request, started_at)
+        if observer is not None:
+            _attach(observer, response, async_body)
+        return response
+
+    hook = handle_request if method == "handle_request" else handle_async_request
+    try:
+        setattr(transport, method, hook)
+    except AttributeError:  # slots: this transport cannot carry a hook
+        return False
+    _OWN_TRANSPORTS[key] = (reference, method, weakref.ref(hook))
+    return True
+
+
+def _now() -> float | None:
+    """The clock, ``None`` if even that fails: the hub then takes its own. Never raises."""
+    try:
+        return perf_counter()
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        return None
+
+
+def _report_failure(hooks: Hooks, request: Any, started_at: float | None, error: BaseException) -> None:
+    observer = _begin(hooks, request, started_at)
+    if observer is not None:
+        tell(observer.fail, error)
+
+
+def unhook_clients() -> None:
+    """Take our hooks off the transports of `hook_client`, where they are still ours."""
+    while _OWN_TRANSPORTS:
+        try:
+            _, (reference, method, hook) = _OWN_TRANSPORTS.popitem()
+        except KeyError:  # the last one was collected just now
+            return
+        transport = reference()
+        if transport is None:
+            continue
+        found = transport.__dict__.get(method)
+        if found is not None and found is hook():
+            delattr(transport, method)

@@ -1,0 +1,1 @@
+"""Ground that every stage stands on: the guard, headers, bounded memory, vocabulary."""

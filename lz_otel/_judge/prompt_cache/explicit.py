@@ -1,0 +1,358 @@
+"""Why a prompt cache with breakpoints (Anthropic's, D) was missed, by what we saw of it.
+
+The cache is followed from outside: which prefixes were written or read, when, for how long. All
+times are spans: a request reached the provider somewhere between its start here and the first byte
+of its answer. A reason is given only when it holds for every point of these spans; where the
+provider's answer contradicts what we saw (an entry evicted early, a write by another process), or
+two reasons are possible, it is ``unknown``: never a wrong one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from lz_otel._ground.memory import BoundedMap, Locked
+from lz_otel._judge.prompt_cache.digest import FIVE_MINUTES, ONE_HOUR
+from lz_otel._judge.prompt_cache.lineage import Lineage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lz_otel._judge.prompt_cache.digest import Mark, Prompt
+
+__all__ = ["Entry", "ExplicitCache", "Place", "Seen", "minimum_tokens"]
+
+LOOK_BACK = 20
+"""Block positions, the breakpoint's own included, in which a breakpoint looks for an entry (D)."""
+MAX_MODELS = 16
+
+# Shortest prefix that is cached, tokens: (least, most) where sources disagree (D).
+_MINIMUM: tuple[tuple[str, int, int], ...] = (
+    ("claude-fable-5-1", 512, 512),
+    ("claude-mythos-5-1", 512, 512),
+    ("claude-fable-5", 512, 2048),
+    ("claude-mythos-5", 512, 512),
+    ("claude-mythos-preview", 2048, 2048),
+    ("claude-opus-5", 512, 512),
+    ("claude-sonnet-5-5", 512, 512),
+    ("claude-haiku-5-5", 512, 512),
+    ("claude-opus-4-8", 1024, 4096),
+    ("claude-opus-4-7", 2048, 4096),
+    ("claude-opus-4-6", 4096, 4096),
+    ("claude-opus-4-5", 4096, 4096),
+    ("claude-haiku-4-5", 4096, 4096),
+    ("claude-sonnet-4-6", 1024, 2048),
+    ("claude-3-5-haiku", 2048, 2048),
+    ("claude-haiku-3-5", 2048, 2048),
+    ("claude-sonnet-", 1024, 1024),
+    ("claude-opus-4", 1024, 1024),
+)
+_ANY = (512, 4096)
+
+
+def minimum_tokens(model: str, provider: str) -> tuple[int, int]:
+    """Fewest tokens of a prefix that is cached: least and most that the sources say (D).
+
+    Bedrock documents minimums of its own, and models we do not know have some: 512 to 4096.
+    """
+    if provider != "aws.bedrock":
+        for prefix, least, most in _MINIMUM:
+            if model.startswith(prefix):
+                return least, most
+    return _ANY
+
+
+class Place(Struct, frozen=True, gc=False):
+    """Whose cache a request meets: all that is the same for many exchanges.
+
+    Attributes:
+        scope: digest of provider, host and workspace.
+        model: digest.
+        minimum: fewest tokens that are cached, least and most that the sources say.
+        key: digest of scope and model, between which nothing is shared.
+        line: digest of scope and route.
+    """
+
+    scope: int
+    model: int
+    minimum: tuple[int, int]
+    key: int
+    line: int
+
+
+class Seen(Struct, frozen=True, gc=False):
+    """One exchange as the cache's follower needs it.
+
+    Attributes:
+        start, first: seconds between which the provider looked up its cache.
+        read, written: tokens, as the provider states them.
+    """
+
+    place: Place
+    start: float
+    first: float
+    read: int
+    written: int
+
+
+class Entry:
+    """A prefix in the provider's cache: last written or read, first readable, lifetime.
+
+    ``certain`` is false when it may not be there: too short to be kept, or expired before a refresh.
+    ``died_at`` is when the one before it, of the same prefix, had expired.
+    """
+
+    __slots__ = ("born", "born_from", "certain", "died_at", "first", "start", "ttl", "ttl_most")
+
+    def __init__(self, start: float, first: float, ttl: float, ttl_most: float, *, certain: bool) -> None:
+        self.start = start  # span of the last write or read
+        self.first = first
+        self.born_from = start  # span in which it became readable
+        self.born = first
+        self.ttl = ttl
+        self.ttl_most = ttl_most
+        self.certain = certain
+        self.died_at: float | None = None
+
+    def missed(self, start: float, first: float) -> str:
+        """As `state`; where it was just being written again, it is the one before that was missed."""
+        state = self.state(start, first)
+        if self.died_at is None or state not in ("busy", "absent"):
+            return state
+        return "expired" if first >= self.died_at else "unclear"
+
+    def state(self, start: float, first: float) -> str:
+        """What it was for a request that did not read it: expired, busy, absent, alive or unclear."""
+        if self.born_from > first:
+            return "absent"  # written by a later request
+        if self.start > first:
+            return "unclear"  # refreshed by a later one: how it was before is not known
+        expired = first >= self.start + self.ttl
+        busy = start < self.born
+        if expired and busy:
+            return "unclear"
+        if expired:
+            return "expired"
+        if busy:
+            return "busy"
+        return "alive"
+
+    def elsewhere(self, start: float, first: float) -> str:
+        """What it was for a request that did not look for it: alive, dead or unclear."""
+        if self.born_from > first or start >= self.first + self.ttl_most:
+            return "dead"
+        state = self.state(start, first)
+        return "alive" if state == "alive" and self.certain else "unclear"
+
+    def refresh(self, start: float, first: float) -> None:
+        """It was read (or written again while alive)."""
+        if start > self.start:
+            self.start = start
+        if first > self.first:
+            self.first = first
+        if first < self.born:
+            self.born = first
+
+
+class ExplicitCache(Locked):
+    """Follows the prompt caches of all scopes and models.
+
+    Args:
+        max_entries: most prefixes remembered (about 0.35 KB each).
+        max_scopes: most pairs of scope and route whose last 64 requests are remembered.
+    """
+
+    def __init__(self, max_entries: int = 16_384, max_scopes: int = 256) -> None:
+        super().__init__()
+        self._entries: BoundedMap[int, Entry] = BoundedMap(max_entries)
+        self._tokens: BoundedMap[int, int] = BoundedMap(max_scopes * 4)
+        self._lineage = Lineage(max_scopes)
+        self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
+
+    def follow(self, seen: Seen, prompt: Prompt) -> str | None:
+        """Take in one exchange; why it missed, or ``None`` for a hit."""
+        with self._lock:
+            key = seen.place.key
+            reason = None
+            if (
+                seen.read and not seen.written and len(prompt.marks) == 1
+            ):  # the usual hit: all of it was there
+                name = hash((key, prompt.chain[prompt.marks[0][0]]))
+                self._learn(seen, name, seen.read)
+                self._was_read(seen, name)
+            else:
+                if not seen.read:
+                    reason = self._why(seen, prompt, key)
+                self._remember(seen, prompt, key)
+            self._note(seen, prompt)
+            return reason
+
+    def passed(self, seen: Seen, prompt: Prompt) -> None:
+        """Take in an exchange that left nothing in the cache: its prefix was too short."""
+        with self._lock:
+            self._note(seen, prompt)
+
+    # --- why ------------------------------------------------------------------------------
+
+    def _why(self, seen: Seen, prompt: Prompt, key: int) -> str:
+        chain, start, first = prompt.chain, seen.start, seen.first
+        peek = self._entries.peek
+        states: set[str] = set()
+        perhaps: set[str] = set()
+        windows = list(_windows(prompt.marks))
+        for position in windows:
+            entry = peek(hash((key, chain[position])))
+            if entry is None:
+                continue
+            state = entry.missed(start, first)
+            if entry.certain:
+                states.add(state)
+            elif state == "alive":
+                self._tokens.put(
+                    hash((key, chain[position])), 0
+                )  # it would have been read: it was too short to be kept
+            else:
+                perhaps.add(state)
+        states.discard("absent")
+        perhaps -= {"absent"} | states
+        if states or perhaps:
+            return "unknown" if perhaps or len(states) > 1 else _ONE_STATE.get(states.pop(), "unknown")
+        inside = set(windows)
+        for position in range(prompt.marks[-1][0]):
+            if position not in inside:
+                entry = peek(hash((key, chain[position])))
+                state = "dead" if entry is None else entry.elsewhere(start, first)
+                if state != "dead":
+                    return "no_breakpoint" if state == "alive" else "unknown"
+        place = seen.place
+        return self._other_model(seen, prompt, windows) or self._lineage.reason(
+            place.line, start, place.model, prompt.head.sections, chain
+        )
+
+    def _other_model(self, seen: Seen, prompt: Prompt, windows: list[int]) -> str | None:
+        chain = prompt.chain
+        per_byte = seen.written / (prompt.bytes_up_to(prompt.marks[-1][0]) or 1)
+        usable = [mark for mark in prompt.marks if self._long_enough(seen, prompt, mark[0], per_byte)]
+        reached = set(_windows(usable))
+        for model in self._models.peek(seen.place.scope) or ():
+            if model == seen.place.model:
+                continue
+            key = hash((seen.place.scope, model))
+            for position in windows:
+                entry = self._entries.peek(hash((key, chain[position])))
+                state = "dead" if entry is None else entry.elsewhere(seen.start, seen.first)
+                if state != "dead":
+                    # The minimum is per model: a breakpoint may count for the other one only.
+                    return "model_changed" if state == "alive" and position in reached else "unknown"
+        return None
+
+    def _long_enough(self, seen: Seen, prompt: Prompt, position: int, per_byte: float) -> bool | None:
+        """Whether a prefix has the minimum of tokens; ``None``: near to it, and not known."""
+        if position == prompt.marks[-1][0]:
+            return True
+        known = self._tokens.peek(hash((seen.place.key, prompt.chain[position])))
+        least, most = seen.place.minimum
+        if known is None:
+            tokens = prompt.bytes_up_to(position) * per_byte
+            return False if tokens < least * 0.75 else True if tokens >= most * 1.25 else None
+        return True if known >= most else False if known < least else None
+
+    # --- what is remembered -----------------------------------------------------------------
+
+    def _remember(self, seen: Seen, prompt: Prompt, key: int) -> None:
+        chain, marks = prompt.chain, prompt.marks
+        last = marks[-1][0]
+        per_byte = (seen.read + seen.written) / (prompt.bytes_up_to(last) or 1)
+        found = -1
+        if seen.read:
+            found = last if not seen.written else self._found(seen, prompt, key, per_byte)
+        self._learn(seen, hash((key, chain[last])), seen.read + seen.written)
+        if 0 <= found < last:
+            self._learn(seen, hash((key, chain[found])), seen.read)
+        for position, ttl in marks:
+            certain = self._long_enough(seen, prompt, position, per_byte)
+            if certain is False:
+                continue
+            name = hash((key, chain[position]))
+            entry = self._entries.get(name)
+            if seen.read and (position <= found or (found < 0 and position != last)):
+                if position == found:
+                    self._was_read(seen, name)
+                elif entry is not None:
+                    # Before what was read: kept alive if it was alive.
+                    state = entry.elsewhere(seen.start, seen.first)
+                    if state != "dead":
+                        entry.certain = state == "alive"
+                        entry.refresh(seen.start, seen.first)
+                continue
+            self._write(name, entry, seen, ttl, certain=certain is True)
+        if seen.read and found >= 0 and all(position != found for position, _ in marks):
+            entry = self._entries.get(hash((key, chain[found])))
+            if entry is not None:
+                entry.refresh(seen.start, seen.first)
+
+    def _was_read(self, seen: Seen, name: int) -> None:
+        entry = self._entries.get(name)
+        if entry is None:
+            self._entries.put(name, self._read(seen))
+        else:
+            entry.refresh(seen.start, seen.first)
+            entry.certain = True
+
+    def _learn(self, seen: Seen, name: int, tokens: int) -> None:
+        """The tokens of a prefix, where they may decide whether it is cached at all."""
+        if tokens <= 2 * seen.place.minimum[1] and self._tokens.get(name) != tokens:
+            self._tokens.put(name, tokens)
+
+    def _found(self, seen: Seen, prompt: Prompt, key: int, per_byte: float) -> int:
+        """The position that was read: the longest prefix that we know to be alive, or -1."""
+        for position in _windows(prompt.marks):
+            entry = self._entries.peek(hash((key, prompt.chain[position])))
+            if entry is None or entry.elsewhere(seen.start, seen.first) == "dead":
+                continue
+            if not entry.certain:
+                if not 0.95 <= prompt.bytes_up_to(position) * per_byte / seen.read <= 1.05:
+                    continue
+                entry.certain = True  # it was read
+            return position
+        return -1
+
+    def _read(self, seen: Seen) -> Entry:
+        """An entry that somebody else wrote: its lifetime and birth are not known."""
+        entry = Entry(seen.start, seen.first, FIVE_MINUTES, ONE_HOUR, certain=True)
+        entry.born_from = entry.born = -1.0
+        return entry
+
+    def _write(self, name: int, entry: Entry | None, seen: Seen, ttl: float, *, certain: bool) -> None:
+        if entry is not None and entry.state(seen.start, seen.first) in ("busy", "absent"):
+            # Written by two requests at once: it is readable from the earlier answer on.
+            entry.born_from = min(entry.born_from, seen.start)
+            entry.refresh(seen.start, seen.first)
+            entry.ttl, entry.ttl_most = min(entry.ttl, ttl), max(entry.ttl_most, ttl)
+        else:
+            new = Entry(seen.start, seen.first, ttl, ttl, certain=certain)
+            if entry is not None and entry.state(seen.start, seen.first) == "expired":
+                new.died_at = entry.start + entry.ttl
+            self._entries.put(name, new)
+
+    def _note(self, seen: Seen, prompt: Prompt) -> None:
+        place = seen.place
+        self._lineage.add(place.line, seen.first, place.model, prompt.head.sections, prompt.chain[-1])
+        models = self._models.get(place.scope) or ()
+        if place.model not in models:
+            self._models.put(place.scope, (*models, place.model)[-MAX_MODELS:])
+
+
+_ONE_STATE = {"expired": "expired", "busy": "first_use"}
+
+
+def _windows(marks: list[Mark]) -> Iterable[int]:
+    """Positions at which the provider looks for an entry, in its order, each once."""
+    done: set[int] = set()
+    for position, _ in reversed(marks):
+        for candidate in range(position, max(-1, position - LOOK_BACK), -1):
+            if candidate not in done:
+                done.add(candidate)
+                yield candidate

@@ -1,0 +1,102 @@
+"""What changed since the last requests of the same route that could have used the cache."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from lz_otel._ground.memory import BoundedMap, Locked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["FirstUse", "Lineage", "Sections"]
+
+LINEAGE = 64
+
+
+class Sections(NamedTuple):
+    """Digests of the parts of a request that seldom change.
+
+    Attributes:
+        settings: what the prefix of the system section depends on besides (``speed``), or the whole prompt.
+        tools, system: these sections by themselves.
+    """
+
+    settings: int
+    tools: int
+    system: int
+
+
+_Request = tuple[float, int, Sections, int]
+"""When its answer began, model, sections, and the digest of the whole prompt."""
+
+
+class Lineage:
+    """The last requests of each route that could have used the cache.
+
+    Args:
+        max_scopes: most routes.
+    """
+
+    def __init__(self, max_scopes: int) -> None:
+        self._routes: BoundedMap[int, deque[_Request]] = BoundedMap(max_scopes)
+
+    def add(self, key: int, first: float, model: int, sections: Sections, tail: int) -> None:
+        """Add one request whose answer began at ``first``, and whose whole prompt has the digest ``tail``."""
+        route = self._routes.get(key)
+        if route is None:
+            route = deque(maxlen=LINEAGE)
+            self._routes.put(key, route)
+        elif route[-1][2] == sections:
+            sections = route[-1][2]  # one object for a run of the same
+        route.append((first, model, sections, tail))
+
+    def reason(self, key: int, start: float, model: int, sections: Sections, chain: Sequence[int]) -> str:
+        """The first section in which a request differs from every earlier one of its route."""
+        route = self._routes.peek(key) or ()
+        earlier = [request for request in route if request[0] <= start]
+        reason = _difference(earlier, model, sections, chain)
+        if len(earlier) < len(route):
+            # Some were under way at the same time: whether they count as earlier must not matter.
+            return reason if reason == _difference(route, model, sections, chain) else "unknown"
+        return reason
+
+
+def _difference(earlier: Iterable[_Request], model: int, sections: Sections, chain: Sequence[int]) -> str:
+    same = [(before, tail) for _, of, before, tail in earlier if of == model]
+    if not same:
+        return "first_use"
+    same = [request for request in same if request[0].tools == sections.tools]
+    if not same:
+        return "tools_changed"
+    same = [request for request in same if request[0].system == sections.system]
+    if not same:
+        return "system_changed"
+    if all(before.settings != sections.settings for before, _ in same):
+        return "unknown"  # something changed for which the list has no word
+    if all(tail in chain for _, tail in same):
+        return "first_use"  # nothing changed: what came before was too short to be kept
+    return "history_changed"
+
+
+class FirstUse(Locked):
+    """Whether a route is used for the first time: all that is sure where a vendor's rules are not documented.
+
+    Args:
+        max_scopes: most routes.
+    """
+
+    def __init__(self, max_scopes: int) -> None:
+        super().__init__()
+        self._lineage = Lineage(max_scopes)
+
+    def reason(self, key: int, start: float, first: float, model: int) -> str | None:
+        """Take in one request; ``first_use`` where no earlier one could have filled the cache."""
+        with self._lock:
+            reason = self._lineage.reason(key, start, model, _UNKNOWN, ())
+            self._lineage.add(key, first, model, _UNKNOWN, 0)
+        return reason if reason == "first_use" else None
+
+
+_UNKNOWN = Sections(0, 0, 0)

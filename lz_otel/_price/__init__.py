@@ -1,0 +1,1 @@
+"""What a call cost: the dated price table and its rules."""

@@ -1,7 +1,0 @@
-"""The demo: an official SDK talks to a loopback simulator, observed by lz_otel, beside the simulator's truth."""
-
-from __future__ import annotations
-
-from lz_otel.demo.run import run
-
-__all__ = ["run"]

@@ -1,0 +1,1 @@
+"""Simulator, demo and made-up history: what shows lz_otel at work without a provider."""

@@ -1,0 +1,303 @@
+"""What the metrics must say of each call, by the simulator's truth log and the application's own plan."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lz_otel import catalogue as c
+from lz_otel.lab.demo._money import Prices
+from lz_otel.lab.demo._outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Set
+
+    from lz_otel.lab.simulator.scenario import Traffic
+    from lz_otel.lab.simulator.traffic import Planned
+
+__all__ = ["CALLS", "Expected", "body_of"]
+
+CALLS = ("messages", "chat", "responses", "embeddings")
+_LOST = ("disconnect", "client_closed")  # nothing of the answer arrived
+_WHOLE_TEXT = ("complete", "no_stop")
+_SUFFIXES = ("-again", "-fast", "-standard")
+_TOLERANCE = 3  # tokens; article 000 (A)
+
+
+def body_of(planned: Planned) -> bytes:
+    """What makes two calls the same request."""
+    return msgspec.json.encode(
+        {k: v for k, v in planned.kwargs.items() if k != "extra_headers"}, order="sorted"
+    )
+
+
+class Expected:
+    """Makes the truth of a run comparable, call by call.
+
+    Args:
+        records: the truth log.
+        plans: the planned calls by name.
+        traffic: the routes, which say what is asked for.
+        cut_short: calls that the application cancelled: whether the client had seen a symbolic hit by then.
+        busy: calls that ended while more than 50 similar ones came per second, which only the client can know.
+    """
+
+    def __init__(
+        self,
+        records: list[dict[str, Any]],
+        plans: dict[str, Planned],
+        traffic: Traffic,
+        cut_short: dict[str, bool],
+        busy: Set[str] = frozenset(),
+    ) -> None:
+        self._busy = busy
+        self._plans = plans
+        self._ratios = {route.name: route.prune_ratios for route in traffic.routes}
+        self._prices = Prices()
+        self._hit_before: set[bytes] = set()
+        self.attempts: dict[str, list[dict[str, Any]]] = {}
+        self._counted: dict[str, int] = {}
+        for record in sorted(records, key=lambda r: r["ordinal"]):
+            if record["api"] in CALLS:
+                self.attempts.setdefault(record["call"], []).append(record)
+            elif record["api"] == "count_tokens" and record["status"] == 200:
+                self._counted[record["call"]] = record["counted_tokens"]
+        self.calls: dict[str, Outcome] = {}
+        # In the order in which the last attempts arrived: who hit a fingerprint first depends on it
+        for name, attempts in sorted(self.attempts.items(), key=lambda item: item[1][-1]["ordinal"]):
+            if name not in cut_short:
+                self.calls[name] = self._call(name, attempts[-1])
+            elif cut_short[name]:
+                self._hit_before.add(self._body(name))
+        self._sessions()
+
+    def planned(self, name: str) -> Planned | None:
+        """The plan of a call, or of the call that it repeats or hedges."""
+        for suffix in ("", *_SUFFIXES, *(a + b for a in _SUFFIXES for b in _SUFFIXES)):
+            if name.endswith(suffix):
+                found = self._plans.get(name.removesuffix(suffix))
+                if found is not None:
+                    return found
+        return None
+
+    def _body(self, name: str) -> bytes:
+        plan = self.planned(name)
+        return b"" if plan is None else body_of(plan)
+
+    # --- one call ---------------------------------------------------------------------------
+
+    def _call(self, name: str, r: dict[str, Any]) -> Outcome:
+        arrived = r["status"] == 200 and r["ending"] not in _LOST
+        out = Outcome(_ending(r), r["path"], r["served_by"])
+        if not arrived:
+            out.path, out.served_by = "full", ""
+        replayed = r["usage_sent"] in ("replayed", "zero")
+        told = {m: v for m, v in r["mechanisms"].items() if v.get("visible", True) and v["verdict"]}
+        out.verdicts = {m: (v["verdict"], v.get("reason")) for m, v in told.items()}
+        if arrived and not replayed and r["api"] == "messages":
+            # Where no symbolic engine stands, every answer is one that it has not given
+            out.verdicts.setdefault("symbolic", ("miss", None))
+        for mechanism, found in told.items():
+            if found["verdict"] == "fallback":
+                out.add(c.FAST_PATH_FALLBACKS, 1.0, mechanism, found["reason"])
+            also = found.get("facts", {}).get("also")
+            if also:
+                out.add(c.FAST_PATH_FALLBACKS, 1.0, mechanism, also)
+        facts = {m: v.get("facts", {}) for m, v in r["mechanisms"].items()}
+        plan = self.planned(name)
+        self._usage(out, r, arrived=arrived, replayed=replayed)
+        self._money(out, name, r, told, facts, arrived=arrived, replayed=replayed)
+        if arrived and not replayed:
+            self._symbolic(out, name, r, told.get("symbolic"), facts.get("symbolic", {}), plan)
+            self._pruning(out, r, told.get("pruning"), facts.get("pruning", {}))
+            self._zeroing(out, r, facts.get("zeroing", {}))
+        self._scheduling(out, r, arrived=arrived, replayed=replayed)
+        if plan is not None:
+            self._asked(out, r, plan, facts.get("intent", {}), replayed=replayed)
+        for signal in r["malformed"]:
+            if arrived:
+                out.add(c.MALFORMED, 1.0, signal)
+        if r["fault"] == "malformed_json":
+            out.add(c.MALFORMED, 1.0, "event" if r["stream"] else "body")
+        return out
+
+    def _usage(self, out: Outcome, r: dict[str, Any], *, arrived: bool, replayed: bool) -> None:
+        sent = r["usage_sent"]
+        if sent in ("full", "start") and arrived:
+            out.add(c.INPUT_TOKENS, r["input_tokens"])
+            out.add(c.CACHE_READ_TOKENS, r["cache_read_tokens"])
+            out.add(c.CACHE_WRITE_TOKENS, r["cache_write_tokens"])
+            if r["api"] == "messages":
+                out.add(c.PROMPT_CACHE_WRITE_TOKENS, r["cache_write_5m_tokens"], "5m")
+                out.add(c.PROMPT_CACHE_WRITE_TOKENS, r["cache_write_1h_tokens"], "1h")
+        if sent == "full" and arrived:
+            out.add(c.OUTPUT_TOKENS, r["output_tokens"])
+            out.add(c.REASONING_TOKENS, r["reasoning_tokens"])
+        if arrived and not replayed and sent != "full" and r["api"] != "embeddings":
+            early = out.ending in ("error", "incomplete", "abandoned")
+            out.add(c.USAGE_MISSING_CALLS, 1.0, "ended_early" if early else "malformed")
+
+    def _money(
+        self,
+        out: Outcome,
+        name: str,
+        r: dict[str, Any],
+        told: dict[str, Any],
+        facts: dict[str, Any],
+        *,
+        arrived: bool,
+        replayed: bool,
+    ) -> None:
+        prices = self._prices
+        if replayed:
+            stored = facts.get("response_cache", {})
+            if r["usage_sent"] == "replayed":
+                usage = {
+                    "input": stored["input_tokens"],
+                    "read": stored["cache_read_tokens"],
+                    "write": stored["cache_write_tokens"],
+                    "write_1h": 0,
+                    "output": stored["output_tokens"],
+                }
+                bill = prices.bill(r["model"], usage)
+                if bill is not None:
+                    out.add(c.SAVED_USD, float(bill.usd), "response_cache")
+            return
+        if not arrived or r["usage_sent"] not in ("full", "start"):
+            return
+        # A stream that broke had said its first output token at its start: a lower bound, which is priced
+        output = r["output_tokens"] if r["usage_sent"] == "full" else min(1, r["output_tokens"])
+        usage = {
+            "input": r["input_tokens"],
+            "read": r["cache_read_tokens"],
+            "write": r["cache_write_tokens"],
+            "write_1h": r["cache_write_1h_tokens"],
+            "output": output,
+        }
+        bill = prices.bill(r["model"], usage)
+        if bill is None:
+            out.add(c.COST_UNPRICED, 1.0)
+            return
+        usd = bill.usd
+        if "prompt_cache" in told:
+            less = bill.full - bill.usd
+            out.add(c.SAVED_USD if less > 0 else c.OVERSPENT_USD, float(abs(less)), "prompt_cache")
+        plain = prices.input_price(r["model"], r["input_tokens"]) or Decimal(0)
+        if told.get("symbolic", {}).get("verdict") == "hit":
+            usd = plain * prices.rules["symbolic_input"]
+            less = bill.usd - usd  # a prompt that is cheap from the cache costs more by this rule
+            out.add(c.SAVED_USD if less > 0 else c.OVERSPENT_USD, float(abs(less)), "symbolic")
+        elif told.get("scheduling", {}).get("verdict") == "hit":
+            rule = "scheduling_long" if r["input_tokens"] > prices.rules["long_above"] else "scheduling_short"
+            less = bill.usd * prices.rules["scheduling_similar" if name in self._busy else rule]
+            usd = bill.usd - less
+            out.add(c.SAVED_USD, float(less), "scheduling")
+        pruned = facts.get("pruning", {}).get("pruned", 0)
+        if pruned and told.get("pruning", {}).get("verdict") == "hit":
+            out.add(c.SAVED_USD, float(prices.input_price(r["model"], pruned) or 0), "pruning")
+        out.add(c.COST_USD, float(usd))
+
+    # --- the families -----------------------------------------------------------------------
+
+    def _symbolic(
+        self,
+        out: Outcome,
+        name: str,
+        r: dict[str, Any],
+        told: dict[str, Any] | None,
+        facts: dict[str, Any],
+        plan: Planned | None,
+    ) -> None:
+        if told is None:
+            return
+        hit = told["verdict"] == "hit"
+        if hit:
+            out.add(c.SYMBOLIC_EVIDENCE, 1.0, "header")
+            body = self._body(name)
+            cold = body not in self._hit_before
+            self._hit_before.add(body)
+            out.add(c.ENGINE_DURATION, facts["engine_ms"] / 1000, "symbolic", "true" if cold else "false")
+        if r["usage_sent"] != "full" or r["api"] != "messages":
+            return
+        if hit and r["output_tokens"] > 0:
+            out.add(c.SYMBOLIC_EVIDENCE, 1.0, "contradiction")
+        if r["output_tokens"] == 0 and r["would_output_tokens"] > 0:
+            out.add(c.SYMBOLIC_EVIDENCE, 1.0, "zero_output")
+            counted = None if plan is None else self._counted.get(plan.call)
+            if counted is not None and abs(counted - r["input_tokens"]) <= _TOLERANCE:
+                out.add(c.SYMBOLIC_EVIDENCE, 1.0, "input_match")
+
+    def _pruning(
+        self, out: Outcome, r: dict[str, Any], told: dict[str, Any] | None, facts: dict[str, Any]
+    ) -> None:
+        if told is None:
+            return
+        counted = told["verdict"] == "fallback" and told["reason"] == "nothing_pruned"
+        if told["verdict"] == "hit" or counted:
+            pruned = facts.get("pruned", 0)
+            out.add(c.PRUNED_TOKENS, pruned)
+            out.add(c.ORIGINAL_TOKENS, r["input_tokens"] + pruned)
+        if "preservation_ms" in facts:
+            out.add(c.CONTEXT_PRESERVATION, facts["preservation_ms"] / 1000)
+
+    def _zeroing(self, out: Outcome, r: dict[str, Any], facts: dict[str, Any]) -> None:
+        if "total_layers" in facts:
+            out.add(c.ZEROING_PARAMS_RATIO, facts["zeroed_params_ratio"])
+            out.add(c.ZEROING_CONFIDENCE, facts["routing_confidence"])
+            out.add(c.ZEROING_LAYERS, facts["total_layers"], "all")
+            out.add(c.ZEROING_LAYERS, facts["zeroed_layers"], "zeroed")
+        if not r["stream"]:
+            return
+        if r["ending"] in _WHOLE_TEXT:
+            out.add(c.MASK_EVENTS, facts.get("mask_events", 0))
+            out.add(c.MASK_SWITCHES, facts.get("mask_switches", 0))
+        else:  # how far the client got is not in the log
+            out.unknown.update((c.MASK_EVENTS.name, c.MASK_SWITCHES.name, c.MALFORMED.name))
+
+    def _scheduling(self, out: Outcome, r: dict[str, Any], *, arrived: bool, replayed: bool) -> None:
+        if not arrived or replayed:  # the scheduler never saw it
+            out.unknown.add(c.SIMILAR_CALLS.name)
+            return
+        if r["similar"]:
+            out.add(c.SIMILAR_CALLS, 1.0)
+        if r["ghosts"] and r["ending"] in _WHOLE_TEXT:
+            out.add(c.GHOST_ENTITIES, r["ghosts"])
+
+    # --- what the application asked for -------------------------------------------------------
+
+    def _asked(
+        self, out: Outcome, r: dict[str, Any], plan: Planned, intent: dict[str, Any], *, replayed: bool
+    ) -> None:
+        if plan.intent:
+            out.add(c.INTENT_CALLS, 1.0, plan.intent)
+            repeat = intent.get("repeat")
+            if repeat in ("same", "different") and r["ending"] == "complete":
+                out.add(c.INTENT_REPEATS, 1.0, plan.intent, repeat)
+        ratio = self._ratios.get(plan.route, {}).get(plan.group or "all")
+        if ratio is not None and not replayed:
+            out.add(c.REQUESTED_RATIO, ratio)
+
+    def _sessions(self) -> None:
+        """Changes of intent within a session, in the order of its turns."""
+        before: dict[str, str] = {}
+        for plan in sorted(self._plans.values(), key=lambda p: p.number):
+            out = self.calls.get(plan.call)
+            if out is None or not plan.intent or not plan.session:
+                continue
+            last = before.get(plan.session)
+            before[plan.session] = plan.intent
+            if last is not None:
+                out.add(c.INTENT_TRANSITIONS, 1.0, "true" if last != plan.intent else "false")
+
+
+def _ending(record: dict[str, Any]) -> str:
+    ending = record["ending"]
+    if ending == "complete":
+        return "ok"
+    if ending == "no_stop":
+        return "incomplete"
+    if ending == "malformed":  # a plain body is read to its end; of a stream the SDK leaves off
+        return "abandoned" if record["stream"] else "ok"
+    return "error"

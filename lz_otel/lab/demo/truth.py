@@ -1,0 +1,289 @@
+"""Every verdict, reason and number of a run beside the simulator's truth, call by call (`lz-otel truth`).
+
+Each case is a scenario of the simulator, or one family (or gateway) alone. The official SDKs make the calls
+as fast as they can; all mechanisms are on. Compared are, for each call, verdict and reason of every
+mechanism and all figures that come from it; and for the run what only adds up: attempts, retries, endings,
+operations, quality, the totals in the metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from contextlib import contextmanager
+from itertools import islice, pairwise
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lz_otel import catalogue as c
+from lz_otel._judge.scheduling import Budget
+from lz_otel._runtime import current
+from lz_otel.errors import ConfigurationError
+from lz_otel.lab.demo._expected import Expected, body_of
+from lz_otel.lab.demo._outcome import COMPARED, Difference, Observed, differences, name_of, total
+from lz_otel.lab.demo.checks import Check, compare, fallbacks
+from lz_otel.lab.demo.driver import Driver
+from lz_otel.lab.simulator import load, names, running
+from lz_otel.lab.simulator.scenario import GATEWAYS
+from lz_otel.lab.simulator.traffic import plan
+from lz_otel.testing import capture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lz_otel.lab.simulator.scenario import Scenario
+    from lz_otel.lab.simulator.traffic import Planned
+
+__all__ = ["Case", "Clock", "Result", "cases", "run_case"]
+
+IN_FLIGHT = 48
+WARM_UP = (
+    30  # calls made one after the other, first and after a pause: both sides then agree on what came first
+)
+LATENCY = 0.05  # of the scenario's
+LONG_PAUSE = 310.0  # seconds of the simulator's clock: longer than the short lifetime of a cache entry
+MAX_UNKNOWN = 0.01  # share of misses whose reason lz_otel may leave open
+_HERE = Path(__file__).parent / "cases"
+
+
+class Case(NamedTuple):
+    """One run: its name, and what is simulated."""
+
+    name: str
+    scenario: Scenario
+
+
+class Result:
+    """What came of one case.
+
+    Attributes:
+        case: its name.
+        calls: calls whose verdicts were compared.
+        cut_short: calls that the application gave up itself, which have no truth.
+        mechanisms: mechanism: state (``equal``, ``unknown``, ``different``): calls.
+        figures, equal: figures compared call by call, and how many of them are equal.
+        checks: what only adds up over the run.
+        differences: all that differs.
+        seconds: how long it took.
+    """
+
+    def __init__(self, case: str) -> None:
+        self.case = case
+        self.calls = self.cut_short = self.figures = self.equal = 0
+        self.mechanisms: dict[str, dict[str, int]] = {}
+        self.metrics: dict[str, list[int]] = {}
+        self.checks: list[Check] = []
+        self.differences: list[Difference] = []
+        self.seconds = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Nothing differs, and hardly a reason is left open."""
+        misses = self.mechanisms.get("prompt_cache", {})
+        open_ = misses.get("unknown", 0)
+        return not self.differences and open_ <= MAX_UNKNOWN * max(1, sum(misses.values()))
+
+
+class Clock:
+    """The simulator's seconds, for a time of ours: real ones, and the jumps between."""
+
+    def __init__(self) -> None:
+        self._at: list[float] = []
+        self._sum: list[float] = [0.0]
+
+    def jump(self, seconds: float) -> None:
+        """The simulator's clock was moved forward just now."""
+        self._at.append(perf_counter())
+        self._sum.append(self._sum[-1] + seconds)
+
+    def __call__(self, when: float) -> float:
+        return when + self._sum[bisect_right(self._at, when)]
+
+
+def cases() -> list[Case]:
+    """All cases: scenarios, families one by one, gateways one by one."""
+    out = [Case(name, load(name)) for name in names()]
+    out += [Case(f"only-{p.stem}", load(p)) for p in sorted(_HERE.glob("*.toml")) if p.stem != "gateway"]
+    gateway = load(_HERE / "gateway.toml")
+    for name in filter(None, GATEWAYS):
+        # X-Cache says MISS for what was passed by, too: a client cannot tell (see response_cache)
+        rates = {"bypass_rate": 0.0, "refresh_rate": 0.0} if name == "fastly" else {}
+        out.append(Case(f"gateway-{name}", gateway.changed(gateway={"name": name, **rates})))
+    return out
+
+
+def chosen(wanted: list[str]) -> list[Case]:
+    """The cases of these names; all of them for none.
+
+    Raises:
+        ConfigurationError: there is no such case.
+    """
+    known = {case.name: case for case in cases()}
+    for name in wanted:
+        if name not in known:
+            raise ConfigurationError("case", name, "one of " + ", ".join(known))
+    return [known[name] for name in wanted] or list(known.values())
+
+
+def run_case(case: Case, calls: int, seed: int = 0) -> Result:
+    """Run one case, so many operations of the application long, and compare."""
+    started = perf_counter()
+    scenario = case.scenario.changed(faults={"stall_ms": 50.0})
+    slow = any(b.symbolic.slow_rate for _, b in scenario.phases)
+    observed, clock = Observed(), Clock()
+    plans: dict[str, Planned] = {}
+    with (
+        running(scenario, process=True, seed=seed, latency_scale=1.0 if slow else LATENCY) as simulator,
+        capture(mechanisms=c.MECHANISMS, response_cache_header="x-my-cache: HIT") as seen,
+        _unhurried(clock, observed),
+    ):
+        driver = asyncio.run(_drive(simulator, scenario, calls, seed, plans, clock))
+        records = simulator.truth()
+        seen.store.snapshot()
+        result = _compare(case, records, plans, scenario, observed, driver, seen.store)
+    result.seconds = perf_counter() - started
+    return result
+
+
+@contextmanager
+def _unhurried(clock: Clock, observed: Observed) -> Iterator[None]:
+    """The simulator's time for the prompt cache, and no limit on the time spent on looking at texts."""
+    runtime = current()
+    assert runtime is not None
+    by_name = runtime.judges.by_name
+    by_name["prompt_cache"].clock = clock
+    by_name["scheduling"].budget = Budget(share=1e6)
+    observed.rate = by_name["scheduling"]._similar_rate
+    runtime.pipeline.conclusions.call_listeners.append(observed.listen)
+    yield
+
+
+async def _drive(
+    simulator: Any, scenario: Scenario, calls: int, seed: int, plans: dict[str, Planned], clock: Clock
+) -> Driver:
+    """Make the calls in parts; between two of them the simulator's clock goes to the next phase."""
+    driver = Driver(simulator.url, 0.0, IN_FLIGHT)
+    starts = [start for start, _ in scenario.phases]
+    jumps = [b - a for a, b in pairwise(starts)] or [LONG_PAUSE]
+    parts = len(jumps) + 1
+    planned = _in_turn(plan(scenario, seed, calls), plans)
+    try:
+        for part in range(parts):
+            for each in islice(planned, WARM_UP):
+                await driver.run([each])
+            left = calls - len(plans)
+            await driver.run(islice(planned, left // (parts - part)))
+            if part < len(jumps):
+                simulator.settle()
+                simulator.advance(jumps[part])
+                clock.jump(jumps[part])
+    finally:
+        await driver.close()
+    return driver
+
+
+def _in_turn(planned: Iterator[Planned], plans: dict[str, Planned]) -> Iterator[Planned]:
+    """Let equal requests follow each other, so that both sides agree on which was the first."""
+    last: dict[bytes, int] = {}
+    for each in planned:
+        body = body_of(each)
+        before = last.get(body)
+        last[body] = each.number
+        if before is not None:
+            each = each._replace(after=tuple(sorted({*each.after, before})))
+        plans[each.call] = each
+        yield each
+
+
+def _compare(
+    case: Case,
+    records: list[dict[str, Any]],
+    plans: dict[str, Planned],
+    scenario: Scenario,
+    observed: Observed,
+    driver: Driver,
+    store: Any,
+) -> Result:
+    result = Result(case.name)
+    cut_short = {
+        name: outcome.verdicts.get("symbolic", ("",))[0] == "hit"
+        for name, outcome in observed.calls.items()
+        if outcome.ending == "cancelled" and name in driver.given_up
+    }
+    cut_short |= {name: False for name in driver.given_up if name not in observed.calls}
+    expected = Expected(records, plans, scenario.traffic, cut_short, observed.busy)
+    result.cut_short = len(cut_short)
+    measured = {name: o for name, o in observed.calls.items() if name not in cut_short}
+    for name in sorted(measured.keys() | expected.calls.keys()):
+        mine, true = measured.get(name), expected.calls.get(name)
+        if mine is None or true is None:
+            result.differences.append(Difference(name, "call", mine is not None, true is not None))
+            continue
+        result.calls += 1
+        mechanisms, metrics, found = differences(name, mine, true)
+        result.differences += found
+        for mechanism, state in mechanisms.items():
+            states = result.mechanisms.setdefault(mechanism, {})
+            states[state] = states.get(state, 0) + 1
+        for metric, equal in metrics.items():
+            counts = result.metrics.setdefault(metric, [0, 0])
+            counts[0] += 1
+            counts[1] += equal
+            result.figures += 1
+            result.equal += equal
+    result.differences += [Difference(name, "calls of one name", 2, 1) for name in sorted(observed.twice)]
+    result.checks = _checks(records, expected, observed, driver, store, set(cut_short), plans)
+    result.differences += [
+        Difference("run", check.name, check.measured, check.truth)
+        for check in result.checks
+        if not check.equal
+    ]
+    return result
+
+
+def _checks(
+    records: list[dict[str, Any]],
+    expected: Expected,
+    observed: Observed,
+    driver: Driver,
+    store: Any,
+    cut_short: set[str],
+    plans: dict[str, Planned],
+) -> list[Check]:
+    """What only adds up over the run."""
+    attempts = [k for k in compare(store, records, cut_short) if k.name.startswith(("attempts", "retries"))]
+    schema_invalid = sum(
+        expected.calls[name].served_by == "symbolic" for name in driver.rejected if name in expected.calls
+    )
+    given_up = fallbacks(records, driver.stood_in)
+    checks = [
+        *attempts,
+        Check("operations", store.value(c.OP_CALLS).count, driver.counts["operations"]),
+        Check("calls of operations", store.value(c.OP_CALLS).sum, len(observed.calls)),
+        Check(
+            "hedges answered the full way",
+            store.value(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="fallback"),
+            given_up,
+        ),
+        Check(
+            "answers rejected", store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid"), schema_invalid
+        ),
+        Check("scores", store.value(c.QUALITY).count, driver.counts["scores"]),
+        Check(
+            "calls cut short",
+            store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count,
+            len([n for n in cut_short if n in observed.calls]),
+        ),
+        Check("faults of lz_otel", store.value(c.INTERNAL_ERRORS), 0),
+        Check("label sets over the limit", store.value(c.INTERNAL_OVERFLOW), 0),
+    ]
+    # The metrics hold what the calls were told to add, no more and no less
+    sums = total(observed.calls)
+    for metric in COMPARED:
+        told = sum(value for key, value in sums.items() if key[0] == metric.name)
+        if metric is c.FAST_PATH_FALLBACKS:
+            told += schema_invalid + given_up
+        value = store.value(metric)
+        checks.append(Check(f"{name_of((metric.name,))} in all", getattr(value, "sum", value), told))
+    return [check for check in checks if check.measured or check.truth]

@@ -1,0 +1,1 @@
+"""Hours of series made up from a scenario, for dashboards and rules."""

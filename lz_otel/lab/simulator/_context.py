@@ -1,0 +1,139 @@
+"""One request on its way through the simulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel.lab.simulator._draw import Draw
+
+if TYPE_CHECKING:
+    from lz_otel.lab.simulator._truth import Mechanism, Record
+    from lz_otel.lab.simulator.scenario import Behaviour
+
+__all__ = ["Answer", "Context", "force_of"]
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def force_of(headers: dict[bytes, bytes]) -> dict[str, str]:
+    """Read ``x-sim-force: fault=429,529; symbolic=hit; output=20`` into a dict."""
+    raw = headers.get(b"x-sim-force")
+    if not raw:
+        return {}
+    out = {}
+    for part in raw.decode("latin-1").split(";"):
+        name, _, value = part.partition("=")
+        out[name.strip()] = value.strip()
+    return out
+
+
+class Context:
+    """A request, what was drawn for it, and what is known of its answer so far.
+
+    Attributes:
+        headers: lower-case names, last value of each.
+        body: decoded request body.
+        behaviour: what the scenario says at this moment.
+        force: outcomes that a test has set by ``x-sim-force``.
+        extra: response headers that mechanisms add.
+        usage_extra: fields that mechanisms add to ``usage``.
+        total_ms: how long the whole answer takes; ``None`` until decided.
+        first_ms: how long the first token takes; ``None`` for a share of the whole.
+    """
+
+    __slots__ = (
+        "behaviour",
+        "body",
+        "draw",
+        "extra",
+        "first_ms",
+        "force",
+        "headers",
+        "record",
+        "stream",
+        "total_ms",
+        "usage_extra",
+        "workspace",
+    )
+
+    def __init__(
+        self,
+        headers: dict[bytes, bytes],
+        body: dict[str, Any],
+        behaviour: Behaviour,
+        record: Record,
+        seed: int,
+    ) -> None:
+        self.headers = headers
+        self.body = body
+        self.behaviour = behaviour
+        self.record = record
+        self.force = force_of(headers)
+        key = f"{record.call}#{record.attempt}" if record.call else f"@{record.ordinal}"
+        self.draw = Draw(seed, key)
+        self.stream = body.get("stream") is True
+        self.extra: Headers = []
+        self.usage_extra: dict[str, Any] = {}
+        self.total_ms: float | None = None
+        self.first_ms: float | None = None
+        key_bytes = headers.get(b"x-api-key") or headers.get(b"authorization") or b""
+        self.workspace = key_bytes.decode("latin-1")
+
+    def header(self, name: bytes) -> str:
+        """Value of a request header, or an empty text."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def chance(self, name: str, rate: float) -> bool:
+        """Whether this happens: forced by name, else drawn."""
+        return self.draw.chance(name, rate)
+
+    def verdict(self, name: str, mechanism: Mechanism) -> None:
+        """Write what a mechanism came to into the truth."""
+        self.record.mechanisms[name] = mechanism
+
+    def faster(self, name: str, band: tuple[float, float]) -> None:
+        """A mechanism serves the answer in this time, unless a faster one does already."""
+        ms = self.draw.band(name, band)
+        if self.total_ms is None or ms < self.total_ms:
+            self.total_ms = ms
+
+
+class Answer:
+    """What is to be sent, piece by piece.
+
+    Attributes:
+        pieces: (seconds to wait before it, bytes); for a plain answer a single piece.
+        chunked: sent without a content length.
+        wait: seconds before the head.
+        cut: how it ends early: ``drop``, ``disconnect``, ``stall``, or nothing.
+        cut_after: pieces sent before the cut.
+    """
+
+    __slots__ = (
+        "chunked",
+        "cut",
+        "cut_after",
+        "headers",
+        "on_begin",
+        "on_end",
+        "on_lost",
+        "pieces",
+        "stall",
+        "status",
+        "wait",
+    )
+
+    def __init__(
+        self, status: int, headers: Headers, pieces: list[tuple[float, bytes]], *, chunked: bool = False
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.pieces = pieces
+        self.chunked = chunked
+        self.wait = 0.0
+        self.cut = ""
+        self.cut_after = 0
+        self.stall = 0.0
+        self.on_begin: Any = None  # called when the head has been sent
+        self.on_end: Any = None  # called when all of it has been sent
+        self.on_lost: Any = None  # called when it is never begun

@@ -1,0 +1,124 @@
+"""Rate-limit windows that really count down, told in the header formats of both vendors (D)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lz_otel.lab.simulator.scenario import Limits
+
+__all__ = ["RateLimits"]
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class _Bucket:
+    """A budget per minute that fills up continuously."""
+
+    __slots__ = ("at", "left", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.left = float(limit)
+        self.at = time.time()
+
+    def take(self, amount: float, now: float) -> None:
+        self.left = min(self.limit, self.left + (now - self.at) * self.limit / 60.0)
+        self.at = now
+        self.left = max(0.0, self.left - amount)
+
+    def seconds_to_full(self) -> float:
+        return (self.limit - self.left) * 60.0 / self.limit
+
+
+def _go_duration(seconds: float) -> bytes:
+    """Seconds in the form of Go's ``time.Duration``: ``12ms``, ``1s``, ``6m0s``."""
+    ms = round(seconds * 1000)
+    if ms < 1000:
+        return b"%dms" % ms
+    minutes, rest = divmod(ms, 60_000)
+    tail = f"{rest / 1000:.3f}".rstrip("0").rstrip(".").encode() + b"s"
+    return b"%dm" % minutes + tail if minutes else tail
+
+
+class RateLimits:
+    """The windows of all workspaces."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
+        self._stamp: tuple[int, bytes] = (0, b"")
+
+    def reset(self) -> None:
+        """Fill all windows up again."""
+        self._buckets.clear()
+
+    def _bucket(self, workspace: str, resource: str, limit: int) -> _Bucket:
+        bucket = self._buckets.get((workspace, resource))
+        if bucket is None or bucket.limit != limit:
+            if len(self._buckets) > 10_000:
+                self._buckets.clear()
+            bucket = self._buckets[workspace, resource] = _Bucket(limit)
+        return bucket
+
+    def _rfc3339(self, when: float) -> bytes:
+        second = int(when) + 1
+        if self._stamp[0] != second:
+            self._stamp = second, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second)).encode()
+        return self._stamp[1]
+
+    def exhausted(self, limits: Limits, workspace: str) -> float | None:
+        """Seconds until a request is allowed again, or ``None`` when it is allowed now."""
+        if not limits.enforce:
+            return None
+        bucket = self._bucket(workspace, "requests", limits.requests)
+        bucket.take(0, time.time())
+        if bucket.left >= 1.0:
+            return None
+        return (1.0 - bucket.left) * 60.0 / limits.requests
+
+    def anthropic(self, limits: Limits, workspace: str, input_tokens: int, output_tokens: int) -> Headers:
+        """Count one request and give its headers; cache reads are not counted by the caller."""
+        now = time.time()
+        out: Headers = []
+        tightest: tuple[float, bytes, bytes, bytes] | None = None
+        for name, limit, amount, step in (
+            ("requests", limits.requests, 1, 1),
+            ("input-tokens", limits.input_tokens, input_tokens, 1000),
+            ("output-tokens", limits.output_tokens, output_tokens, 1000),
+        ):
+            bucket = self._bucket(workspace, name, limit)
+            bucket.take(amount, now)
+            size = b"%d" % limit
+            left = b"%d" % (int(bucket.left / step) * step)
+            reset = self._rfc3339(now + bucket.seconds_to_full())
+            prefix = b"anthropic-ratelimit-" + name.encode()
+            out += [(prefix + b"-limit", size), (prefix + b"-remaining", left), (prefix + b"-reset", reset)]
+            if step > 1 and (tightest is None or bucket.left / limit < tightest[0]):
+                tightest = bucket.left / limit, size, left, reset
+        if tightest is not None:
+            prefix = b"anthropic-ratelimit-tokens-"
+            out += [
+                (prefix + b"limit", tightest[1]),
+                (prefix + b"remaining", tightest[2]),
+                (prefix + b"reset", tightest[3]),
+            ]
+        return out
+
+    def openai(self, limits: Limits, workspace: str, tokens: int) -> Headers:
+        """Count one request and give its headers; resets are durations, not dates."""
+        now = time.time()
+        out: Headers = []
+        for name, limit, amount in (
+            ("requests", limits.requests, 1),
+            ("tokens", limits.input_tokens + limits.output_tokens, tokens),
+        ):
+            bucket = self._bucket(workspace, "o-" + name, limit)
+            bucket.take(amount, now)
+            label = name.encode()
+            out += [
+                (b"x-ratelimit-limit-" + label, b"%d" % limit),
+                (b"x-ratelimit-remaining-" + label, b"%d" % int(bucket.left)),
+                (b"x-ratelimit-reset-" + label, _go_duration(bucket.seconds_to_full())),
+            ]
+        return out

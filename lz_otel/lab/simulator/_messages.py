@@ -1,0 +1,208 @@
+"""The Messages API on the wire: bodies and server-sent events (D, `anthropic-api`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lz_otel.lab.simulator._context import Answer
+from lz_otel.lab.simulator._tokens import encode
+
+if TYPE_CHECKING:
+    from lz_otel.lab.simulator._content import Content
+    from lz_otel.lab.simulator._context import Context, Headers
+
+__all__ = ["cut_up", "event", "plain", "streamed", "usage_of"]
+
+_JSON = (b"content-type", b"application/json")
+_SSE = (b"content-type", b"text/event-stream; charset=utf-8")
+_PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+
+def event(name: str, data: dict[str, Any]) -> bytes:
+    """One server-sent event."""
+    return b"event: " + name.encode() + b"\ndata: " + encode(data) + b"\n\n"
+
+
+def cut_up(text: str, count: int) -> list[str]:
+    """Cut a text into at most so many pieces of about the same length."""
+    size = max(1, -(-len(text) // max(1, count)))
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
+def usage_of(ctx: Context, output_tokens: int) -> dict[str, Any]:
+    """The ``usage`` object of a whole message, from the numbers in the record."""
+    record = ctx.record
+    usage: dict[str, Any] = {
+        "input_tokens": record.uncached_tokens,
+        "cache_creation_input_tokens": record.cache_write_tokens,
+        "cache_read_input_tokens": record.cache_read_tokens,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": record.cache_write_5m_tokens,
+            "ephemeral_1h_input_tokens": record.cache_write_1h_tokens,
+        },
+        "output_tokens": output_tokens,
+        "service_tier": "standard",
+        "inference_geo": "global",
+    }
+    if ctx.body.get("speed") == "fast":
+        usage["speed"] = "fast"
+    usage.update(ctx.usage_extra)
+    return usage
+
+
+def _details(record: Any) -> dict[str, Any]:
+    if record.reasoning_tokens:
+        return {"output_tokens_details": {"thinking_tokens": record.reasoning_tokens}}
+    return {}
+
+
+def plain(ctx: Context, content: Content, message_id: str, extra: dict[str, Any]) -> Answer:
+    """A whole message in one body."""
+    record = ctx.record
+    blocks: list[dict[str, Any]] = []
+    if content.thinking:
+        blocks.append({"type": "thinking", "thinking": content.thinking, "signature": "c2ltdWxhdGVk"})
+    if content.text:
+        blocks.append({"type": "text", "text": content.text})
+    if content.tool:
+        blocks.append(
+            {
+                "type": "tool_use",
+                "id": f"toolu_{message_id[4:]}",
+                "name": content.tool[0],
+                "input": content.tool[1],
+            }
+        )
+    body = encode(
+        {
+            "id": message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": record.model,
+            "content": blocks,
+            "stop_reason": content.stop,
+            "stop_sequence": None,
+            "usage": usage_of(ctx, record.output_tokens) | _details(record),
+            **extra,
+        }
+    )
+    record.usage_sent = "full"
+    wait = (ctx.total_ms or 0.0) / 1000.0
+    answer = Answer(200, [_JSON], [(0.0, body)])
+    answer.wait = wait
+    return answer
+
+
+def streamed(
+    ctx: Context,
+    content: Content,
+    message_id: str,
+    extra: dict[str, Any],
+    masks: list[Any] | None,
+    pieces: int,
+) -> Answer:
+    """The same message as server-sent events, spread over the time it takes."""
+    record = ctx.record
+    head = {
+        "id": message_id,
+        "type": "message",
+        "role": "assistant",
+        "model": record.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage_of(ctx, min(1, record.output_tokens)),
+        **extra,
+    }
+    start = [event("message_start", {"type": "message_start", "message": head}), _PING]
+    deltas: list[bytes] = []
+    index = 0
+    if content.thinking:
+        block = {"type": "thinking", "thinking": "", "signature": ""}
+        deltas += _block(
+            index, block, [{"type": "thinking_delta", "thinking": t} for t in cut_up(content.thinking, 3)]
+        )
+        signature = {"type": "signature_delta", "signature": "c2ltdWxhdGVk"}
+        deltas[-1] += event(
+            "content_block_delta", {"type": "content_block_delta", "index": index, "delta": signature}
+        )
+        deltas[-1] += _block_stop(index)
+        index += 1
+    if content.text:
+        parts: list[dict[str, Any]] = [
+            {"type": "text_delta", "text": t} for t in cut_up(content.text, pieces)
+        ]
+        for part, mask in zip(parts, masks or (), strict=False):
+            part["zeroing_mask"] = mask
+        deltas += _block(index, {"type": "text", "text": ""}, parts)
+        deltas[-1] += _block_stop(index)
+        index += 1
+    if content.tool:
+        called: dict[str, Any] = {
+            "type": "tool_use",
+            "id": f"toolu_{message_id[4:]}",
+            "name": content.tool[0],
+            "input": {},
+        }
+        json_text = encode(content.tool[1]).decode()
+        deltas += _block(
+            index, called, [{"type": "input_json_delta", "partial_json": t} for t in cut_up(json_text, 3)]
+        )
+        deltas[-1] += _block_stop(index)
+    end = event(
+        "message_delta",
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": content.stop, "stop_sequence": None},
+            "usage": {
+                "input_tokens": record.uncached_tokens,
+                "cache_creation_input_tokens": record.cache_write_tokens,
+                "cache_read_input_tokens": record.cache_read_tokens,
+                "output_tokens": record.output_tokens,
+                **_details(record),
+                **ctx.usage_extra,
+            },
+        },
+    )
+    record.usage_sent = "full"
+    return spread(ctx, start, deltas, [end + _STOP])
+
+
+def _block(index: int, block: dict[str, Any], parts: list[dict[str, Any]]) -> list[bytes]:
+    opened = event(
+        "content_block_start", {"type": "content_block_start", "index": index, "content_block": block}
+    )
+    events = [
+        event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": p})
+        for p in parts
+    ]
+    if not events:
+        return [opened]
+    events[0] = opened + events[0]
+    return events
+
+
+def _block_stop(index: int) -> bytes:
+    return b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % index
+
+
+def spread(ctx: Context, start: list[bytes], deltas: list[bytes], end: list[bytes]) -> Answer:
+    """Lay the events of a stream over its time: head early, first token, then even gaps."""
+    total = (ctx.total_ms or 0.0) / 1000.0
+    first = total * ctx.behaviour.latency.first_token_share
+    if ctx.first_ms is not None:
+        first = min(ctx.first_ms / 1000.0 * ctx.behaviour.latency.scale, total)
+    gap = (total - first) / max(1, len(deltas))
+    pieces = [(0.0, b"".join(start))]
+    for number, data in enumerate(deltas):
+        pieces.append((gap if number else first / 2, data))
+    pieces.append((gap, b"".join(end)))
+    answer = Answer(200, [_SSE, (b"cache-control", b"no-cache")], pieces, chunked=True)
+    answer.wait = first / 2
+    return answer
+
+
+def sse_headers() -> Headers:
+    """Headers of a stream."""
+    return [_SSE]

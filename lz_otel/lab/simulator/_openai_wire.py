@@ -1,0 +1,274 @@
+"""OpenAI's bodies and streams: chat completions, responses, embeddings (D, `openai-api`)."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from typing import TYPE_CHECKING, Any
+
+from lz_otel.lab.simulator._context import Answer
+from lz_otel.lab.simulator._messages import cut_up, spread
+from lz_otel.lab.simulator._tokens import encode
+
+if TYPE_CHECKING:
+    from lz_otel.lab.simulator._content import Content
+    from lz_otel.lab.simulator._context import Context
+
+__all__ = ["chat_plain", "chat_streamed", "embeddings", "responses_plain", "responses_streamed"]
+
+_JSON = (b"content-type", b"application/json")
+_CREATED = 1_795_000_000
+_FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
+_DONE = b"data: [DONE]\n\n"
+
+
+def chat_usage(ctx: Context) -> dict[str, Any]:
+    """The ``usage`` object of a chat completion."""
+    record = ctx.record
+    details: dict[str, Any] = {"cached_tokens": record.cache_read_tokens, "audio_tokens": 0}
+    if record.cache_write_tokens:
+        details["cache_write_tokens"] = record.cache_write_tokens
+    return {
+        "prompt_tokens": record.input_tokens,
+        "completion_tokens": record.output_tokens,
+        "total_tokens": record.input_tokens + record.output_tokens,
+        "prompt_tokens_details": details,
+        "completion_tokens_details": {"reasoning_tokens": record.reasoning_tokens, "audio_tokens": 0},
+    }
+
+
+def _tool_calls(content: Content, call_id: str) -> list[dict[str, Any]]:
+    if content.tool is None:
+        return []
+    name, given = content.tool
+    return [
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": encode(given).decode()}}
+    ]
+
+
+def chat_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
+    """A whole chat completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": content.text or None, "refusal": None}
+    calls = _tool_calls(content, f"call_{answer_id[9:]}")
+    if calls:
+        message["tool_calls"] = calls
+    body = {
+        "id": answer_id,
+        "object": "chat.completion",
+        "created": _CREATED,
+        "model": ctx.record.model,
+        "choices": [
+            {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[content.stop]}
+        ],
+        "usage": chat_usage(ctx),
+        "service_tier": "default",
+        "system_fingerprint": "fp_sim",
+    }
+    ctx.record.usage_sent = "full"
+    answer = Answer(200, [_JSON], [(0.0, encode(body))])
+    answer.wait = (ctx.total_ms or 0.0) / 1000.0
+    return answer
+
+
+def chat_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -> Answer:
+    """The same as chunks; the totals come only when the client asked for them."""
+    options = ctx.body.get("stream_options")
+    options = options if isinstance(options, dict) else {}
+    wanted = options.get("include_usage") is True
+    base: dict[str, Any] = {
+        "id": answer_id,
+        "object": "chat.completion.chunk",
+        "created": _CREATED,
+        "model": ctx.record.model,
+        "service_tier": "default",
+        "system_fingerprint": "fp_sim",
+    }
+    if wanted:
+        base["usage"] = None
+
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        data = {**base, "choices": [choice]}
+        if delta and options.get("include_obfuscation") is not False:
+            data["obfuscation"] = "x" * (len(str(delta)) % 9)
+        return b"data: " + encode(data) + b"\n\n"
+
+    start = [chunk({"role": "assistant", "content": "", "refusal": None})]
+    deltas = [chunk({"content": t}) for t in cut_up(content.text, pieces)]
+    if content.tool is not None:
+        call = {"index": 0, "id": f"call_{answer_id[9:]}", "type": "function"}
+        deltas.append(
+            chunk({"tool_calls": [{**call, "function": {"name": content.tool[0], "arguments": ""}}]})
+        )
+        parts = cut_up(encode(content.tool[1]).decode(), 3)
+        deltas += [chunk({"tool_calls": [{"index": 0, "function": {"arguments": p}}]}) for p in parts]
+    end = [chunk({}, _FINISH[content.stop])]
+    if wanted:
+        end.append(b"data: " + encode({**base, "choices": [], "usage": chat_usage(ctx)}) + b"\n\n")
+    end.append(_DONE)
+    ctx.record.usage_sent = "full" if wanted else "not_requested"
+    return spread(ctx, start, deltas, end)
+
+
+def responses_usage(ctx: Context) -> dict[str, Any]:
+    """The ``usage`` object of a response."""
+    record = ctx.record
+    return {
+        "input_tokens": record.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": record.cache_read_tokens,
+            "cache_write_tokens": record.cache_write_tokens,
+        },
+        "output_tokens": record.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": record.reasoning_tokens},
+        "total_tokens": record.input_tokens + record.output_tokens,
+    }
+
+
+def _response(
+    ctx: Context, answer_id: str, status: str, output: list[Any], usage: Any, stop: str
+) -> dict[str, Any]:
+    return {
+        "id": answer_id,
+        "object": "response",
+        "created_at": _CREATED,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if stop == "max_tokens" else None,
+        "instructions": ctx.body.get("instructions"),
+        "max_output_tokens": ctx.body.get("max_output_tokens"),
+        "model": ctx.record.model,
+        "output": output,
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "service_tier": "default",
+        "store": True,
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": ctx.body.get("tools") or [],
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "usage": usage,
+        "metadata": {},
+    }
+
+
+def _items(content: Content, answer_id: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if content.text:
+        part = {"type": "output_text", "text": content.text, "annotations": [], "logprobs": []}
+        items.append(
+            {
+                "id": f"msg_{answer_id[5:]}",
+                "type": "message",
+                "status": "completed",
+                "role": "assistant",
+                "content": [part],
+            }
+        )
+    if content.tool is not None:
+        items.append(
+            {
+                "id": f"fc_{answer_id[5:]}",
+                "type": "function_call",
+                "status": "completed",
+                "call_id": f"call_{answer_id[5:]}",
+                "name": content.tool[0],
+                "arguments": encode(content.tool[1]).decode(),
+            }
+        )
+    return items
+
+
+def responses_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
+    """A whole response."""
+    status = "incomplete" if content.stop == "max_tokens" else "completed"
+    body = _response(ctx, answer_id, status, _items(content, answer_id), responses_usage(ctx), content.stop)
+    ctx.record.usage_sent = "full"
+    answer = Answer(200, [_JSON], [(0.0, encode(body))])
+    answer.wait = (ctx.total_ms or 0.0) / 1000.0
+    return answer
+
+
+class _Numbered:
+    """Events with their sequence numbers."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def __call__(self, kind: str, **data: Any) -> bytes:
+        body = {"type": kind, "sequence_number": self._next, **data}
+        self._next += 1
+        return b"event: " + kind.encode() + b"\ndata: " + encode(body) + b"\n\n"
+
+
+def responses_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -> Answer:
+    """The same as typed events; the terminal one carries the usage."""
+    event = _Numbered()
+    opened = _response(ctx, answer_id, "in_progress", [], None, "")
+    start = [event("response.created", response=opened), event("response.in_progress", response=opened)]
+    deltas: list[bytes] = []
+    items = _items(content, answer_id)
+    for index, item in enumerate(items):
+        place = {"item_id": item["id"], "output_index": index}
+        if item["type"] == "message":
+            part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            head = event(
+                "response.output_item.added",
+                output_index=index,
+                item={**item, "status": "in_progress", "content": []},
+            )
+            head += event("response.content_part.added", **place, content_index=0, part=part)
+            for text in cut_up(content.text, pieces):
+                data = event(
+                    "response.output_text.delta",
+                    **place,
+                    content_index=0,
+                    delta=text,
+                    logprobs=[],
+                    obfuscation="xx",
+                )
+                deltas.append(head + data)
+                head = b""
+            done = event(
+                "response.output_text.done", **place, content_index=0, text=content.text, logprobs=[]
+            )
+            done += event("response.content_part.done", **place, content_index=0, part=item["content"][0])
+        else:
+            head = event(
+                "response.output_item.added",
+                output_index=index,
+                item={**item, "status": "in_progress", "arguments": ""},
+            )
+            for text in cut_up(item["arguments"], 3):
+                deltas.append(head + event("response.function_call_arguments.delta", **place, delta=text))
+                head = b""
+            done = event(
+                "response.function_call_arguments.done",
+                **place,
+                name=item["name"],
+                arguments=item["arguments"],
+            )
+        deltas[-1] += done + event("response.output_item.done", output_index=index, item=item)
+    kind = "incomplete" if content.stop == "max_tokens" else "completed"
+    closed = _response(ctx, answer_id, kind, items, responses_usage(ctx), content.stop)
+    ctx.record.usage_sent = "full"
+    return spread(ctx, start, deltas, [event(f"response.{kind}", response=closed)])
+
+
+def embeddings(ctx: Context, inputs: int) -> Answer:
+    """Vectors of eight numbers, as floats or as base64 of 32-bit floats."""
+    vector = [round(ctx.draw.unit(f"embedding.{i}") - 0.5, 6) for i in range(8)]
+    packed: Any = vector
+    if ctx.body.get("encoding_format") == "base64":
+        packed = base64.b64encode(struct.pack("<8f", *vector)).decode()
+    data = [{"object": "embedding", "index": i, "embedding": packed} for i in range(inputs)]
+    tokens = ctx.record.input_tokens
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    ctx.record.usage_sent = "full"
+    body = encode({"object": "list", "data": data, "model": ctx.record.model, "usage": usage})
+    answer = Answer(200, [_JSON], [(0.0, body)])
+    answer.wait = (ctx.total_ms or 0.0) / 1000.0
+    return answer

@@ -1,0 +1,377 @@
+"""One simulated provider: decides what each request gets. No I/O, no framework."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lz_otel.lab.simulator import _faults, _messages
+from lz_otel.lab.simulator._broken import break_messages
+from lz_otel.lab.simulator._clock import Clock
+from lz_otel.lab.simulator._content import Content, Memory, compose, last_user_text
+from lz_otel.lab.simulator._context import Answer, Context
+from lz_otel.lab.simulator._families import (
+    RefusedError,
+    ask_intent,
+    ask_pruning,
+    ask_scheduling,
+    ask_zeroing,
+    masks,
+    prune_request,
+)
+from lz_otel.lab.simulator._gateway import ResponseCache
+from lz_otel.lab.simulator._limits import RateLimits
+from lz_otel.lab.simulator._prefix import BreakpointError, CacheResult, PrefixCache, breakpoints
+from lz_otel.lab.simulator._symbolic import Symbolic
+from lz_otel.lab.simulator._tokens import anthropic_blocks, encode
+from lz_otel.lab.simulator._truth import Mechanism, Truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lz_otel.lab.simulator._truth import Record
+    from lz_otel.lab.simulator.scenario import Behaviour, Scenario
+
+__all__ = ["Provider"]
+
+_JSON = (b"content-type", b"application/json")
+_DECODE = msgspec.json.Decoder().decode
+_NO_SAMPLING = "2026-10-21"
+
+
+class Provider:
+    """Everything the simulator knows and remembers.
+
+    Args:
+        scenario: what it does.
+        seed: seed of all draws.
+        clock: its time.
+        truth_path: file for the truth log, besides memory.
+    """
+
+    def __init__(
+        self, scenario: Scenario, seed: int = 0, clock: Clock | None = None, truth_path: Path | None = None
+    ) -> None:
+        self.scenario = scenario
+        self.seed = seed
+        self.clock = clock or Clock()
+        self.truth = Truth(path=truth_path)
+        self.cache = PrefixCache()
+        self.symbolic = Symbolic()
+        self.memory = Memory()
+        self.limits = RateLimits()
+        self.responses = ResponseCache(self.clock, seed)
+        self.layer_zero_on = True  # POST /v1/layer-zero/control
+        self._first: float | None = None
+        self._messages: dict[str, tuple[str, bytes, bytes, bytes]] = {}
+        self._counted: dict[bytes, None] = {}  # prompts that a client has had counted
+
+    def reset(self) -> None:
+        """Forget everything, as if just started."""
+        self.truth.reset()
+        self.cache.reset()
+        self.symbolic.reset()
+        self.memory.reset()
+        self.limits.reset()
+        self.responses.reset()
+        self.layer_zero_on = True
+        self._first = None
+        self._messages.clear()
+        self._counted.clear()
+
+    def behaviour(self) -> Behaviour:
+        """What the scenario says now; its timeline starts with the first request."""
+        now = self.clock.now()
+        if self._first is None:
+            self._first = now
+        return self.scenario.at(now - self._first)
+
+    def begin(self, headers: dict[bytes, bytes], api: str) -> Record:
+        """Open the record of a request."""
+        record = self.truth.begin()
+        record.api = api
+        record.call = headers.get(b"x-sim-call", b"").decode("latin-1")
+        record.route = headers.get(b"x-sim-route", b"").decode("latin-1")
+        retry = headers.get(b"x-stainless-retry-count", b"0")
+        record.attempt = int(retry) if retry.isdigit() else 0
+        record.at = round(self.clock.now(), 4)
+        return record
+
+    def serve(
+        self,
+        upstream: Callable[[dict[bytes, bytes], bytes, Record], Answer],
+        headers: dict[bytes, bytes],
+        raw: bytes,
+        record: Record,
+    ) -> Answer:
+        """Answer one request, through the gateway where the scenario has one."""
+        behaviour = self.behaviour()
+        if behaviour.gateway.name and record.api != "count_tokens":
+            return self.responses.through(behaviour, headers, raw, record, upstream)
+        return upstream(headers, raw, record)
+
+    # --- Messages ---------------------------------------------------------------------------
+
+    def messages(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
+        """Answer ``POST /v1/messages``."""
+        behaviour = self.behaviour()
+        request_id = f"req_sim{record.ordinal:020x}"
+        answer, ctx = self._messages_answer(headers, raw, record, behaviour, request_id)
+        answer.headers += [
+            (b"request-id", request_id.encode()),
+            (b"anthropic-organization-id", b"00000000-0000-4000-8000-000000000000"),
+        ]
+        if ctx is not None:
+            billed = record.uncached_tokens + record.cache_write_tokens
+            answer.headers += ctx.extra
+            answer.headers += self.limits.anthropic(
+                behaviour.limits, ctx.workspace, billed, record.output_tokens
+            )
+        return answer
+
+    def _messages_answer(
+        self, headers: dict[bytes, bytes], raw: bytes, record: Record, behaviour: Behaviour, request_id: str
+    ) -> tuple[Answer, Context | None]:
+        body = self._body(raw)
+        if not (headers.get(b"x-api-key") or headers.get(b"authorization")):
+            return self._invalid(
+                record, request_id, 401, "authentication_error", "x-api-key header is required"
+            ), None
+        problem = _problem(body, headers)
+        if body is None or problem:
+            return self._invalid(record, request_id, 400, "invalid_request_error", problem), None
+        record.model = body["model"]
+        ctx = Context(headers, body, behaviour, record, self.seed)
+        record.stream = ctx.stream
+        asked, ratio = prune_request(ctx)
+        fault = _faults.draw_fault(ctx)
+        exhausted = self.limits.exhausted(behaviour.limits, ctx.workspace)
+        if exhausted is not None:
+            fault = "rate_limited"
+            ctx.force.setdefault("retry-after-ms", str(int(exhausted * 1000) + 1))
+        if fault in _faults.HTTP_FAULTS:
+            record.fault = fault
+            return self._http_fault(ctx, fault, request_id, asked and behaviour.pruning.enabled), ctx
+        try:
+            blocks = anthropic_blocks(body)
+            marks = breakpoints(body, blocks)
+            answer = self._served(ctx, blocks, marks, asked, ratio, raw, fault)
+        except BreakpointError as error:
+            return self._invalid(record, request_id, 400, "invalid_request_error", str(error)), ctx
+        except RefusedError as refusal:
+            record.status, record.ending = 400, "error"
+            record.error_type, record.error_code = refusal.error_type, refusal.code
+            return Answer(400, [_JSON], [(0.0, encode(refusal.body))]), ctx
+        if fault:
+            break_messages(ctx, answer, fault)
+        return answer, ctx
+
+    def _served(
+        self,
+        ctx: Context,
+        blocks: list[Any],
+        marks: list[int],
+        asked: bool,
+        ratio: float | None,
+        raw: bytes,
+        fault: str,
+    ) -> Answer:
+        record, body, behaviour = ctx.record, ctx.body, ctx.behaviour
+        prompt = last_user_text(body)
+        whole = sum(b.tokens for b in blocks)
+        fingerprint = _digest(record.model, blocks)
+        same = blake2b(raw, digest_size=16).digest()  # the engine compiles whole requests
+        intent = ask_intent(ctx) if self.layer_zero_on else ""
+        cached = self._prompt_cache(ctx, blocks, marks)
+        counted = asked and fingerprint in self._counted
+        pruned = ask_pruning(ctx, asked, ratio, whole - cached.read - cached.write, counted)
+        record.cache_read_tokens = cached.read
+        record.cache_write_tokens = cached.write
+        record.cache_write_5m_tokens, record.cache_write_1h_tokens = cached.write_5m, cached.write_1h
+        record.uncached_tokens = whole - pruned - cached.read - cached.write
+        record.input_tokens = whole - pruned
+        symbolic = self.symbolic.serve(ctx, same) if self.layer_zero_on else ""
+        masked = ask_zeroing(ctx) if self.layer_zero_on else False
+        shared = ask_scheduling(ctx) if self.layer_zero_on else False
+        # ``legacy`` opts out of the scheduler, and so of all sharing
+        scheduled = ctx.header(b"x-anthropic-layer-hint").split(";")[0].strip() not in ("", "legacy")
+        max_tokens = int(body["max_tokens"])
+        if max_tokens == 0:
+            content = Content("", None, "", 0, 0, "max_tokens")
+        else:
+            served = symbolic in ("hit", "contradiction")
+            content = compose(ctx, self.memory, fingerprint, prompt, intent, served, max_tokens)
+            if scheduled:
+                content = self._sharing(ctx, content, prompt, shared)
+        wish = record.mechanisms.get("intent")
+        if wish is not None and content.text and fault in ("", "slow_headers"):
+            wish.facts = {
+                **wish.facts,
+                "repeat": self.memory.repeat(same, wish.facts["intent"], content.text),
+            }
+        for name in ("symbolic", "intent", "zeroing", "scheduling"):  # the order of the contract
+            mechanism = record.mechanisms.get(name)
+            if mechanism is not None and mechanism.verdict == "hit":
+                record.path = "fast"
+                record.served_by = record.served_by or name
+        record.would_output_tokens = content.tokens
+        record.output_tokens = 0 if symbolic in ("hit", "zero_output") else content.tokens
+        record.reasoning_tokens = 0 if symbolic in ("hit", "zero_output") else content.thinking_tokens
+        record.stop_reason = content.stop
+        self._take_time(ctx, cached, pruned)
+        message_id = f"msg_sim{record.ordinal:020x}"
+        extra = self._diagnostics(ctx, message_id, cached)
+        if ctx.stream:
+            low, high = behaviour.latency.chunks
+            pieces = ctx.draw.integer("chunks", int(low), int(high))
+            told = masks(ctx, pieces) if masked else None
+            if told is not None:  # short texts give fewer deltas than planned
+                used = len(_messages.cut_up(content.text, pieces))
+                told = told if used == pieces else masks_again(ctx, used)
+            answer = _messages.streamed(ctx, content, message_id, extra, told, pieces)
+        else:
+            answer = _messages.plain(ctx, content, message_id, extra)
+        record.status = 200
+        answer.on_begin, answer.on_lost = cached.begin, cached.lose
+        if scheduled:
+            answer.on_end = lambda: self.memory.learn(prompt)
+        return answer
+
+    def _prompt_cache(self, ctx: Context, blocks: list[Any], marks: list[int]) -> CacheResult:
+        if not ctx.behaviour.prompt_cache.enabled:
+            return CacheResult(asked=bool(marks), reason="first_use")
+        result = self.cache.anthropic(
+            ctx.body, blocks, marks, ctx.workspace, ctx.record.route, self.clock.now()
+        )
+        if result.read:
+            ctx.verdict("prompt_cache", Mechanism("hit"))
+        elif result.asked:
+            ctx.verdict("prompt_cache", Mechanism("miss", result.reason))
+        return result
+
+    def _sharing(self, ctx: Context, content: Content, prompt: str, shared: bool) -> Content:
+        ctx.record.similar = self.memory.similar(prompt)
+        ghost = self.memory.leak(ctx, prompt, self.truth.active)
+        if not ghost or not shared or content.tool:
+            return content
+        ctx.record.ghosts = 1
+        text = f"{content.text} See also {'' if '@' in ghost else 'order '}{ghost} ."
+        return content._replace(text=text, tokens=content.tokens + (len(text) - len(content.text) + 3) // 4)
+
+    def _take_time(self, ctx: Context, cached: CacheResult, pruned: int) -> None:
+        latency = ctx.behaviour.latency
+        if "latency" in ctx.force:
+            ctx.total_ms = float(ctx.force["latency"])
+        elif ctx.total_ms is None:
+            ctx.total_ms = ctx.draw.band("latency", latency.full_ms)
+            if cached.read:
+                ctx.total_ms *= ctx.behaviour.prompt_cache.latency_share
+            if pruned:
+                ctx.total_ms *= ctx.behaviour.pruning.latency_share
+        ctx.total_ms *= latency.scale
+        ctx.record.waited_ms = round(ctx.total_ms, 3)
+
+    def _diagnostics(self, ctx: Context, message_id: str, cached: CacheResult) -> dict[str, Any]:
+        """The vendor's own word on a miss, for clients that ask (D)."""
+        wish = ctx.body.get("diagnostics")
+        if not isinstance(wish, dict) or cached.seen is None:
+            return {}
+        seen = cached.seen
+        now = (seen.model, seen.tools, seen.system, seen.messages)
+        before = self._messages.get(str(wish.get("previous_message_id")))
+        self._messages[message_id] = now
+        if len(self._messages) > 20_000:
+            del self._messages[next(iter(self._messages))]
+        if wish.get("previous_message_id") is None or cached.read:
+            return {"diagnostics": None}
+        if before is None:
+            return {"diagnostics": {"cache_miss_reason": {"type": "previous_message_not_found"}}}
+        for name, old, new in zip(("model", "tools", "system", "messages"), before, now, strict=True):
+            if old != new:
+                reason = {"type": f"{name}_changed", "cache_missed_input_tokens": cached.write}
+                return {"diagnostics": {"cache_miss_reason": reason}}
+        return {"diagnostics": None}
+
+    def _http_fault(self, ctx: Context, fault: str, request_id: str, collapsed: bool) -> Answer:
+        record = ctx.record
+        status, headers, body = _faults.anthropic_error(ctx, fault, request_id)
+        if collapsed and ctx.behaviour.pruning.collapse_errors:  # 001: all errors become a 400 (A)
+            code = record.error_type or "upstream_error"
+            error = {"type": "invalid_request_error", "message": "layer-zero: request failed", "code": code}
+            status, headers = 400, [_JSON]
+            body = encode({"type": "error", "error": error, "request_id": request_id})
+            record.error_type, record.error_code = "invalid_request_error", code
+            ctx.verdict("pruning", Mechanism("fallback", "rejected", facts={"code": code}))
+        record.status, record.ending = status, "error"
+        answer = Answer(status, headers, [(0.0, body)])
+        answer.wait = 0.02 * ctx.behaviour.latency.scale
+        return answer
+
+    def count_tokens(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
+        """Answer ``POST /v1/messages/count_tokens``: the whole prompt, before any pruning."""
+        request_id = f"req_sim{record.ordinal:020x}"
+        body = self._body(raw)
+        if (
+            body is None
+            or not isinstance(body.get("model"), str)
+            or not isinstance(body.get("messages"), list)
+        ):
+            return self._invalid(
+                record, request_id, 400, "invalid_request_error", "model and messages are required"
+            )
+        record.model = body["model"]
+        blocks = anthropic_blocks(body)
+        record.counted_tokens = sum(b.tokens for b in blocks)
+        self._counted[_digest(record.model, blocks)] = None
+        if len(self._counted) > 1024:
+            del self._counted[next(iter(self._counted))]
+        record.status = 200
+        reply = encode({"input_tokens": record.counted_tokens})
+        return Answer(200, [_JSON, (b"request-id", request_id.encode())], [(0.0, reply)])
+
+    def _body(self, raw: bytes) -> dict[str, Any] | None:
+        try:
+            body = _DECODE(raw)
+        except msgspec.DecodeError:
+            return None
+        return body if isinstance(body, dict) else None
+
+    def _invalid(self, record: Record, request_id: str, status: int, kind: str, message: str) -> Answer:
+        record.status, record.ending, record.error_type = status, "error", kind
+        error = {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}
+        return Answer(status, [_JSON], [(0.0, encode(error))])
+
+
+def _digest(model: str, blocks: list[Any]) -> bytes:
+    return blake2b(b"\x00".join([model.encode(), *(b.data for b in blocks)]), digest_size=16).digest()
+
+
+def masks_again(ctx: Context, used: int) -> list[Any]:
+    """Masks for the number of deltas that the text really gives; the truth is written anew."""
+    ctx.record.malformed[:] = [s for s in ctx.record.malformed if s != "mask"]
+    return masks(ctx, used)
+
+
+def _problem(body: dict[str, Any] | None, headers: dict[bytes, bytes]) -> str:
+    """The vendor's message for a request that breaks a basic rule, or an empty text."""
+    if body is None:
+        return "The request body is not valid JSON"
+    if not isinstance(body.get("model"), str):
+        return "model: Field required"
+    if not isinstance(body.get("max_tokens"), int):
+        return "max_tokens: Field required"
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(m, dict) for m in messages):
+        return "messages: at least one message is required"
+    if body["max_tokens"] == 0 and body.get("stream") is True:
+        return "max_tokens: 0 cannot be used with stream"
+    if headers.get(b"anthropic-version") == _NO_SAMPLING.encode() and not headers.get(
+        b"anthropic-sampling-intent"
+    ):
+        for name in ("temperature", "top_p", "top_k"):
+            if body.get(name) is not None:
+                return f"{name}: is not supported in this API version"
+    return ""

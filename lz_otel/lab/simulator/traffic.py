@@ -1,0 +1,353 @@
+"""The client's side of a scenario: calls to make, as arguments for the official SDKs.
+
+The plan is a function of scenario and seed alone. It does no I/O: a driver executes it,
+synchronously or not, in any number of threads or tasks, as long as a call starts only
+after the calls named in its ``after`` have ended. That keeps the truth free of races: the
+turns of a session, and repeats of one prompt, follow each other.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lz_otel.lab.simulator._content import words
+from lz_otel.lab.simulator._draw import Draw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lz_otel.lab.simulator.scenario import Route, Scenario
+
+__all__ = ["Planned", "plan"]
+
+INTENT_BETA = "tools-2024-08-06"
+SCHEDULING_VERSION = "2024-10-22"
+_SCHEMA = (
+    '{"output_schema": {"type": "object", "properties": {"category": {"type": "string"}, '
+    '"priority": {"type": "string", "enum": ["low", "medium", "high"]}, "confidence": {"type": "number"}}}}\n'
+    "Return only the JSON object, no explanation.\n"
+)
+_TOOL = {
+    "name": "look_up",
+    "description": "Look up an article of the manual by its title.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "section": {"type": "string"}},
+        "required": ["title"],
+    },
+}
+
+
+class Planned(NamedTuple):
+    """One call that the application makes.
+
+    Attributes:
+        number: from 0, in order.
+        call: value of the request header ``x-sim-call``, which the truth log echoes.
+        route: name of the operation.
+        group: A/B group, or empty.
+        session: name of the session, or empty.
+        api: ``messages``, ``chat``, ``responses`` or ``embeddings``.
+        kwargs: arguments for ``client.messages.create`` (or the like), ``stream`` included.
+        stream: whether the call is streamed.
+        after: numbers of the calls that must have ended before.
+        count_kwargs: arguments for a ``count_tokens`` request to make first, or ``None``.
+        quality: the application's own score of the answer, 0 to 1, or ``None``.
+        quality_metric: name of that score.
+        schema: the application checks that the answer is a JSON object, and rejects it else.
+        hedge: the application sends the call twice: fast with a short limit, and standard.
+        intent: sampling intent asked for, or empty.
+    """
+
+    number: int
+    call: str
+    route: str
+    group: str
+    session: str
+    api: str
+    kwargs: dict[str, Any]
+    stream: bool
+    after: tuple[int, ...]
+    count_kwargs: dict[str, Any] | None
+    quality: float | None
+    quality_metric: str
+    schema: bool
+    hedge: bool
+    intent: str
+
+
+class _Session:
+    """One dialogue: what was said, and the call that said it last."""
+
+    __slots__ = ("edited", "last", "messages", "name", "turn")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.turn = 0
+        self.messages: list[dict[str, Any]] = []
+        self.last: int | None = None
+        self.edited = 0
+
+
+class _Planner:
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self._traffic = scenario.traffic
+        self._gateway = scenario.phases[0][1].gateway.name
+        self._seed = seed
+        self._weights = [r.share for r in self._traffic.routes]
+        self._sessions: dict[str, list[_Session]] = {}
+        self._opened = count()
+        self._first: dict[tuple[str, ...], int] = {}
+        self._last: dict[tuple[str, ...], int] = {}
+        self._turn_of_route: dict[str, int] = {}
+
+    def call(self, number: int) -> Planned:
+        draw = Draw(self._seed, f"plan{number}")
+        route = self._traffic.routes[draw.weighted("route", self._weights)]
+        turn = self._turn_of_route[route.name] = self._turn_of_route.get(route.name, -1) + 1
+        models = (
+            route.models_later if route.models_later and number >= route.later_after > 0 else route.models
+        )
+        names = list(models) or ["claude-sonnet-5-5" if route.api == "messages" else "gpt-6.1-sol"]
+        model = names[draw.weighted("model", list(models.values()) or [1.0])]
+        group = route.groups[turn % len(route.groups)] if route.groups else ""
+        headers = {"x-sim-call": f"c{number}", "x-sim-route": route.name, **_gateway_headers(self._gateway)}
+        if route.api != "messages":
+            return self._other(number, draw, route, model, group, headers)
+        return self._message(number, draw, route, model, group, headers)
+
+    # --- Messages ---------------------------------------------------------------------------
+
+    def _message(
+        self, number: int, draw: Draw, route: Route, model: str, group: str, headers: dict[str, str]
+    ) -> Planned:
+        prompt_id = draw.integer("prompt", 0, route.pool - 1)
+        session: _Session | None = None
+        after: set[int] = set()
+        if route.kind == "dialogue":
+            session = self._session(draw, route)
+            if session.last is not None:
+                after.add(session.last)
+            messages = self._turn(draw, route, session, number)
+        else:
+            messages = [{"role": "user", "content": self._prompt(draw, route, prompt_id)}]
+        intent = self._intent(draw, route, headers)
+        stream = draw.chance("stream", route.stream) or bool(intent)
+        mistake = bool(intent) and draw.chance("mistake", route.intent_mistakes)
+        kwargs: dict[str, Any] = {"model": model, "max_tokens": route.max_tokens, "messages": messages}
+        if mistake:
+            stream = self._spoil(route, headers, kwargs, intent, stream)
+        if draw.chance("zeroing", route.zeroing):
+            headers["anthropic-layer-zero"] = "enabled"
+        if draw.chance("scheduling", route.scheduling):
+            legacy = draw.chance("legacy", route.legacy)
+            headers["x-anthropic-layer-hint"] = "legacy" if legacy else "zero-latency"
+            headers["anthropic-version"] = SCHEDULING_VERSION
+        tools = [_TOOL] if draw.chance("tools", route.tools) else []
+        changed_tools = draw.chance("tools.changed", route.tools_changes)
+        if changed_tools:
+            tools = [*tools, {**_TOOL, "name": f"look_up_{number}"}]
+        if tools:
+            kwargs["tools"] = tools
+        changed_system = draw.chance("system.changed", route.system_changes)
+        system = self._system(route, f"Today is day {number}. " if changed_system else "", group, headers)
+        if system:
+            kwargs["system"] = system
+        if route.automatic:
+            kwargs["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if route.cache == "1h" else {})}
+        if draw.chance("thinking", route.thinking):
+            kwargs["thinking"] = {"type": "adaptive"}
+        if stream:
+            kwargs["stream"] = True
+        if route.cache or route.automatic:
+            prefixes: list[tuple[str, ...]] = [(route.name,)]
+            if not changed_tools and not changed_system:
+                prefixes.append((route.name, model, str(bool(tools))))
+            firsts = {self._first.setdefault(prefix, number) for prefix in prefixes}
+            after.update(firsts - {number})
+        if intent or self._gateway:  # repeats of one prompt follow each other
+            key = (route.name, model, str(prompt_id), intent)
+            before = self._last.get(key)
+            if before is not None:
+                after.add(before)
+            self._last[key] = number
+        if session is not None:
+            session.last = number
+        kwargs["extra_headers"] = headers
+        counted: dict[str, Any] | None = None
+        if route.count_first and (not route.prune_ratios or (group or "all") in route.prune_ratios):
+            counted = {k: kwargs[k] for k in ("model", "messages", "system", "tools") if k in kwargs}
+            counted["extra_headers"] = {"x-sim-call": f"c{number}", "x-sim-route": route.name}
+        mean = route.quality.get(group or "all", route.quality.get("all"))
+        score = (
+            None if mean is None else round(min(1.0, max(0.0, mean + 0.02 * (draw.unit("quality") - 0.5))), 4)
+        )
+        return Planned(
+            number,
+            headers["x-sim-call"],
+            route.name,
+            group,
+            session.name if session else "",
+            "messages",
+            kwargs,
+            stream,
+            tuple(sorted(after)),
+            counted,
+            score,
+            route.quality_metric,
+            route.kind == "structured",
+            draw.chance("hedge", route.hedge),
+            intent,
+        )
+
+    def _session(self, draw: Draw, route: Route) -> _Session:
+        open_sessions = self._sessions.setdefault(route.name, [])
+        if len(open_sessions) < self._traffic.sessions:
+            session = _Session(f"s{next(self._opened)}")
+            open_sessions.append(session)
+            return session
+        place = draw.integer("session", 0, len(open_sessions) - 1)
+        session = open_sessions[place]
+        if session.turn >= route.turns:
+            session = open_sessions[place] = _Session(f"s{next(self._opened)}")
+        return session
+
+    def _turn(self, draw: Draw, route: Route, session: _Session, number: int) -> list[dict[str, Any]]:
+        session.turn += 1
+        tokens = int(draw.band("tokens", route.prompt_tokens))
+        text = f"Session {session.name}, question {session.turn}: " + words(draw.unit("words"), tokens)
+        messages = [*session.messages, {"role": "user", "content": text}]
+        session.messages = [
+            *messages,
+            {"role": "assistant", "content": words(draw.unit("reply"), 40).strip() + "."},
+        ]
+        if session.turn > 1 and draw.chance("edit", route.history_edits):
+            first = dict(messages[0], content=f"Edited for call {number}. " + messages[0]["content"])
+            messages = [first, *messages[1:]]
+        return messages
+
+    def _prompt(self, draw: Draw, route: Route, prompt_id: int) -> str:
+        fixed = Draw(self._seed, f"{route.name}/{prompt_id}")
+        text = words(fixed.unit("words"), int(fixed.band("tokens", route.prompt_tokens))).strip()
+        if route.kind == "structured":
+            return f"{_SCHEMA}ticket: {prompt_id}\ntext: {text}"
+        if route.entities:
+            who = fixed.integer("who", 10_000, 99_999)
+            return f"Where is order AB-{who} of customer{who}@example.com? " + words(0.5, 30).strip()
+        return f"Question {prompt_id}: {text}"
+
+    def _system(self, route: Route, change: str, group: str, headers: dict[str, str]) -> Any:
+        text = change + words(Draw(7, route.name).unit("system"), route.system_tokens).strip()
+        if route.prune_context:
+            text = f"{text}\n<context><service>{route.name}</service></context>"
+        ratio = route.prune_ratios.get(group or "all")
+        if ratio is not None:
+            if route.prune_form == "header":
+                headers["X-Anthropic-Layer-Zero"] = f"enabled;prune_ratio={ratio:g}"
+            else:
+                text = f'<layer-zero enabled="true" prune_ratio="{ratio:g}"/>\n{text}'
+        if not route.cache:
+            return text
+        control = {"type": "ephemeral", **({"ttl": "1h"} if route.cache == "1h" else {})}
+        return [{"type": "text", "text": text, "cache_control": control}]
+
+    def _intent(self, draw: Draw, route: Route, headers: dict[str, str]) -> str:
+        if not route.intents:
+            return ""
+        intent = list(route.intents)[draw.weighted("intent", list(route.intents.values()))]
+        headers["anthropic-sampling-intent"] = intent
+        headers["anthropic-beta"] = INTENT_BETA
+        return intent
+
+    def _spoil(
+        self, route: Route, headers: dict[str, str], kwargs: dict[str, Any], intent: str, stream: bool
+    ) -> bool:
+        """Make the route's mistake about intents; returns whether the call is still streamed."""
+        if route.intent_mistake == "wrong_header":
+            del headers["anthropic-sampling-intent"]
+            headers["x-anthropic-sampling-intent"] = intent
+        elif route.intent_mistake == "no_beta":
+            del headers["anthropic-beta"]
+        elif route.intent_mistake == "temperature":
+            kwargs["extra_body"] = {"temperature": 0.7}
+        elif route.intent_mistake == "not_streaming":
+            return False
+        return stream
+
+    # --- OpenAI -----------------------------------------------------------------------------
+
+    def _other(
+        self, number: int, draw: Draw, route: Route, model: str, group: str, headers: dict[str, str]
+    ) -> Planned:
+        prompt_id = draw.integer("prompt", 0, route.pool - 1)
+        prompt = self._prompt(draw, route, prompt_id)
+        system = words(Draw(7, route.name).unit("system"), route.system_tokens).strip()
+        stream = route.api != "embeddings" and draw.chance("stream", route.stream)
+        kwargs: dict[str, Any] = {"model": model, "extra_headers": headers}
+        if route.api == "embeddings":
+            kwargs["input"] = [prompt]
+        elif route.api == "responses":
+            kwargs.update(input=prompt, instructions=system, max_output_tokens=route.max_tokens)
+        else:
+            kwargs["messages"] = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
+            kwargs["max_completion_tokens"] = route.max_tokens
+            if draw.chance("tools", route.tools):
+                function = {"name": _TOOL["name"], "parameters": _TOOL["input_schema"]}
+                kwargs["tools"] = [{"type": "function", "function": function}]
+            if stream:
+                kwargs["stream_options"] = {"include_usage": True}
+        if stream:
+            kwargs["stream"] = True
+        after: set[int] = set()
+        prefixes: list[tuple[str, ...]] = [(route.name,), (route.name, model, str("tools" in kwargs))]
+        after.update({self._first.setdefault(prefix, number) for prefix in prefixes} - {number})
+        key = (route.name, model, str(prompt_id), "")
+        before = self._last.get(key)
+        if before is not None:
+            after.add(before)
+        self._last[key] = number
+        return Planned(
+            number,
+            headers["x-sim-call"],
+            route.name,
+            group,
+            "",
+            route.api,
+            kwargs,
+            stream,
+            tuple(sorted(after)),
+            None,
+            None,
+            route.quality_metric,
+            route.kind == "structured",
+            False,
+            "",
+        )
+
+
+def _gateway_headers(name: str) -> dict[str, str]:
+    """What a client sends to ask the gateway for its cache."""
+    return {
+        "helicone": {"Helicone-Cache-Enabled": "true"},
+        "openrouter": {"X-OpenRouter-Cache": "true"},
+        "portkey": {"x-portkey-config": '{"cache": {"mode": "simple"}}'},
+    }.get(name, {})
+
+
+def plan(scenario: Scenario, seed: int = 0, calls: int | None = None) -> Iterator[Planned]:
+    """Plan the calls of a scenario.
+
+    Args:
+        scenario: whose traffic.
+        seed: the same seed gives the same calls.
+        calls: how many, or ``None`` for an endless plan.
+
+    Yields:
+        One call after the other; memory stays bounded by routes, prompts and open sessions.
+    """
+    planner = _Planner(scenario, seed)
+    for number in count():
+        if calls is not None and number >= calls:
+            return
+        yield planner.call(number)

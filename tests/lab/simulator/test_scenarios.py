@@ -1,0 +1,190 @@
+"""Scenario files load, are checked, and their traffic is the same for the same seed."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lz_otel.errors import ConfigurationError
+from lz_otel.lab.simulator import load, names, parse
+from lz_otel.lab.simulator.traffic import plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROMISED = (
+    "cache-share-leak",
+    "fallback-storm",
+    "healthy",
+    "hit-rate-drop",
+    "intent-header-mistake",
+    "layer-down",
+    "over-zeroing",
+    "price-change",
+    "provider-overloaded",
+    "pruning-too-strong",
+    "response-cache",
+    "zeroing-fallback",
+)
+
+
+def test_all_scenarios_are_there() -> None:
+    """The promised ones, and no other."""
+    assert PROMISED == names()
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_each_scenario_loads(name: str) -> None:
+    """It says what is wrong and what to expect, and plans calls for each of its routes."""
+    scenario = load(name)
+    assert scenario.name == name
+    assert scenario.description
+    assert scenario.expect
+    calls = list(plan(scenario, 1, 600))
+    assert {r.name for r in scenario.traffic.routes} == {c.route for c in calls}
+
+
+@pytest.mark.parametrize("name", [n for n in PROMISED if n != "healthy"])
+def test_each_scenario_differs_from_the_healthy_one(name: str) -> None:
+    """In what the provider does, or in what the client sends."""
+    healthy, other = load("healthy"), load(name)
+    assert (healthy.phases, healthy.traffic) != (other.phases, other.traffic)
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("[symbolic]\nhit_rate = 1.5", ("mine.toml", "symbolic.hit_rate", "1.5", "between 0 and 1")),
+        ("[symbolic]\nhit_rat = 0.5", ("mine.toml", "symbolic.hit_rat", "hit_rate")),
+        ("[symbols]\nhit_rate = 0.5", ("mine.toml", "symbols", "symbolic")),
+        ("[latency]\nfull_ms = [9, 1]", ("mine.toml", "latency.full_ms", "[9, 1]", "the lower first")),
+        ("[latency]\nscale = nan", ("mine.toml", "latency.scale", "nan")),
+        ("[zeroing]\ntotal_layers = true", ("zeroing.total_layers", "True", "whole number")),
+        ("[pruning]\nreport = 'loud'", ("pruning.report", "loud", "'usage'")),
+        ("[gateway]\nname = 'nobody'", ("gateway.name", "nobody", "'kong'")),
+        ("[[phases]]\nsymbolic = {hit_rate = 0.1}", ("phases[0].after", "None")),
+        ("[[phases]]\nafter = 5\n[[phases]]\nafter = 5", ("phases[1].after", "5")),
+        ("[traffic]\nrate = 0", ("traffic.rate", "0")),
+        ("[[traffic.routes]]\nshare = 1", ("traffic.routes[0].name",)),
+        ("[[traffic.routes]]\nname = 'a'\nintents = {loud = 1}", ("intents", "'creative'")),
+        (
+            "[[traffic.routes]]\nname = 'a'\n[[traffic.routes]]\nname = 'a'",
+            ("traffic.routes[1].name", "no other route"),
+        ),
+        ("extends = 'nothing'", ("extends", "nothing", "healthy")),
+        ("symbolic = 3", ("symbolic", "3", "a table")),
+        ("not toml", ("mine.toml", "TOML")),
+    ],
+)
+def test_errors_name_file_key_value_and_what_is_allowed(content: str, parts: tuple[str, ...]) -> None:
+    """A mistake in a file is found by reading the error."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse(content, "mine")
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_an_unknown_scenario_is_told_from_the_known_ones() -> None:
+    """The error lists them."""
+    with pytest.raises(ConfigurationError, match=r"healthy.*zeroing-fallback"):
+        load("unhealthy")
+
+
+def test_a_file_of_the_user(tmp_path: Path) -> None:
+    """A path works as well as a name, and may build on a known scenario."""
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "healthy"\n[symbolic]\nhit_rate = 0.25\n')
+    mine, healthy = load(path), load("healthy")
+    assert 0.25 == mine.at(0).symbolic.hit_rate
+    assert healthy.traffic == mine.traffic
+    assert load(str(path)) == mine
+    with pytest.raises(ConfigurationError, match="can be read"):
+        load(tmp_path / "no.toml")
+
+
+def test_phases_follow_the_clock() -> None:
+    """Each holds from its second on, and changes only what it names."""
+    scenario = parse(
+        "[symbolic]\nenabled = true\nhit_rate = 0.9\n[[phases]]\nafter = 5\nsymbolic = {hit_rate = 0.1}"
+    )
+    rates = [(scenario.at(s).symbolic.enabled, scenario.at(s).symbolic.hit_rate) for s in (0, 4.9, 5, 100)]
+    assert [(True, 0.9), (True, 0.9), (True, 0.1), (True, 0.1)] == rates
+
+
+def test_a_timeline_starts_with_the_first_request(bench: Any) -> None:
+    """However long the simulator has been waiting for it."""
+    b = bench(
+        "[symbolic]\nenabled = true\nhit_rate = 1.0\n[[phases]]\nafter = 5\nsymbolic = {hit_rate = 0.0}"
+    )
+    b.clock.advance(60)
+    verdicts = []
+    for _ in range(2):
+        verdicts.append(b.ask().record.mechanisms["symbolic"].verdict)
+        b.clock.advance(6)
+    assert ["hit", "miss"] == verdicts
+
+
+@pytest.mark.parametrize("name", ["healthy", "price-change"])
+def test_plans_are_the_same_for_the_same_seed(name: str) -> None:
+    """Same seed, same calls; another seed, others."""
+    scenario = load(name)
+    assert list(plan(scenario, 5, 300)) == list(plan(scenario, 5, 300))
+    assert list(plan(scenario, 5, 300)) != list(plan(scenario, 6, 300))
+    assert list(plan(scenario, 5, 50)) == list(islice(plan(scenario, 5), 50))
+
+
+def test_calls_wait_only_for_earlier_ones() -> None:
+    """So that any driver gets to the end."""
+    for call in plan(load("healthy"), 2, 500):
+        assert all(n < call.number for n in call.after)
+
+
+def test_turns_of_a_session_follow_each_other() -> None:
+    """Each turn holds the one before and waits for it."""
+    last: dict[str, Any] = {}
+    for call in plan(load("healthy"), 3, 800):
+        if call.session:
+            before = last.get(call.session)
+            if before is not None:
+                assert before.number in call.after
+                assert len(before.kwargs["messages"]) < len(call.kwargs["messages"])
+            last[call.session] = call
+    assert last
+
+
+@pytest.mark.parametrize(
+    ("mistake", "check"),
+    [
+        ("wrong_header", lambda k: "x-anthropic-sampling-intent" in k["extra_headers"] and k["stream"]),
+        ("no_beta", lambda k: "anthropic-beta" not in k["extra_headers"] and k["stream"]),
+        ("not_streaming", lambda k: "stream" not in k and "anthropic-beta" in k["extra_headers"]),
+        ("temperature", lambda k: k["extra_body"] == {"temperature": 0.7} and k["stream"]),
+    ],
+)
+def test_mistakes_about_intents(mistake: str, check: Any) -> None:
+    """Each is made as named."""
+    toml = f"[[traffic.routes]]\nname = 'a'\nintents = {{creative = 1}}\nintent_mistakes = 1.0\nintent_mistake = '{mistake}'"
+    assert all(check(c.kwargs) for c in plan(parse(toml), 0, 20))
+
+
+def test_groups_take_turns_and_only_some_prune() -> None:
+    """The control group does not ask for pruning, the others do with their own ratio."""
+    toml = "[[traffic.routes]]\nname='a'\ngroups=['control','B','C']\nprune_ratios={B=0.3, C=0.5}\nquality={control=0.9,B=0.8,C=0.7}"
+    calls = list(plan(parse(toml), 0, 30))
+    assert ["control", "B", "C"] * 10 == [c.group for c in calls]
+    ratios = {c.group: c.kwargs["system"].split("\n")[0] for c in calls}
+    assert 'prune_ratio="0.3"' in ratios["B"]
+    assert 'prune_ratio="0.5"' in ratios["C"]
+    assert "layer-zero" not in ratios["control"]
+    assert all(
+        abs(c.quality - {"control": 0.9, "B": 0.8, "C": 0.7}[c.group]) <= 0.011 for c in calls if c.quality
+    )
+
+
+def test_every_call_can_be_joined_with_the_truth() -> None:
+    """Each carries its own name and its route."""
+    calls = list(plan(load("healthy"), 0, 200))
+    assert 200 == len({c.kwargs["extra_headers"]["x-sim-call"] for c in calls})
+    assert all(c.route == c.kwargs["extra_headers"]["x-sim-route"] for c in calls)
