@@ -1,11 +1,11 @@
-"""Functions an application may call while it works. All are no-ops before ``instrument()``."""
+"""Public functions that an application calls while it works. All do nothing before ``instrument()``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lz_otel import _runtime
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guarded
 from lz_otel._operation import Operation
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def _reports() -> Reports | None:
 
 
 def operation(name: str, *, session: str | None = None, group: str | None = None) -> Operation:
-    """What the application wants: groups its calls; a context manager (sync and async) and a decorator.
+    """Group the calls of what the application wants; a context manager (sync and async) and a decorator.
 
     Args:
         name: reported as ``lz.route``; at most 100 different ones per process.
@@ -30,6 +30,7 @@ def operation(name: str, *, session: str | None = None, group: str | None = None
     return Operation(_reports, name, session=session, group=group)
 
 
+@guarded("operation")
 def record_quality(
     score: float, *, metric: str = "quality", group: str | None = None, route: str | None = None
 ) -> None:
@@ -41,14 +42,12 @@ def record_quality(
         group: by default that of the current operation.
         route: by default that of the current operation.
     """
-    try:
-        reports = _reports()
-        if reports is not None:
-            reports.quality(score, metric, group, route)
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("operation", fault)
+    reports = _reports()
+    if reports is not None:
+        reports.quality(score, metric, group, route)
 
 
+@guarded("operation")
 def record_response_cache(*, hit: bool, model: str = "", provider: str = "other") -> None:
     """Report an answer (or a miss) of the application's own response cache.
 
@@ -57,9 +56,6 @@ def record_response_cache(*, hit: bool, model: str = "", provider: str = "other"
         model: the model that would have been asked.
         provider: ``gen_ai.provider.name`` of it.
     """
-    try:
-        reports = _reports()
-        if reports is not None:
-            reports.response_cache(hit, model, provider)
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("operation", fault)
+    reports = _reports()
+    if reports is not None:
+        reports.response_cache(hit, model, provider)

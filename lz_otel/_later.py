@@ -1,7 +1,7 @@
-"""What becomes of an attempt and of a call that have ended: read, judged, priced, counted.
+"""What becomes of attempts and calls that have ended: read, judged, priced, counted, one under the other.
 
-Runs later than the host's request, many calls at a time (or at once where somebody wants to
-know). Only one thread at a time is here. What fails here is counted by the hub, call by call.
+Runs later than the host's request, many calls at a time, or at once where the numbers are wanted at once. One
+thread at a time is here.
 """
 
 from __future__ import annotations
@@ -9,165 +9,253 @@ from __future__ import annotations
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
+from lz_otel import _extract
 from lz_otel._extract import limits
-from lz_otel._ground.guard import guard
-from lz_otel._ground.headers import disjoint
+from lz_otel._extract.ending import outcome_of
+from lz_otel._extract.reading import Reading
+from lz_otel._ground.guard import guard, guarded
+from lz_otel._ground.headers import NO_HEADERS
 from lz_otel._measure import rules
 from lz_otel.catalogue import INTERNAL_OVERHEAD, MALFORMED, OPERATIONS
-from lz_otel.model import EndedCall, Ending
+from lz_otel.mechanisms import REPLACES, of_effect
+from lz_otel.model import EndedCall, Ending, Facts, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lz_otel._capture.attempt import Attempt
-    from lz_otel._capture.calls import Call
+    from lz_otel._capture.call import Call
+    from lz_otel._judge.judges import Judges
     from lz_otel._measure.labels import Labels
+    from lz_otel._measure.spans import Spans
     from lz_otel._measure.store import Store
-    from lz_otel.model import Facts, Request
+    from lz_otel._price.cost import Prices
 
-__all__ = ["Conclusions"]
+__all__ = ["Later"]
 
 _MAX_STARTED = 10_000
+_REPLACING = of_effect(REPLACES)
 _NO_NAMES: tuple[str, ...] = ()
-_NO_RESULTS: tuple[Any, ...] = ()
-# Mechanisms whose hit makes the same usage cheaper than the table says (articles 000 and 004, A)
-_CHEAPER = ("symbolic", "scheduling")
+_NOT_NAMED = ("", "", "", "", "")
+_RETRY = frozenset({"x-stainless-retry-count"})
+_NO_REQUEST = Request("", "", "")
+_NO_FACTS = Facts("", "", inference=False, llm_call=False)
 
 
-class Conclusions:
-    """Extract, judge and measure, for calls that have ended.
+class Later:
+    """Reads, judges, prices and counts what has ended.
 
     Args:
         store: where numbers go.
         labels: caps on open attributes.
-        judges: the mechanisms (`_judge.judges.Judges`), or ``None`` for none.
-        prices: `_judge.cost.Prices`, or ``None``.
-        spans: `_measure.spans.Spans`, or ``None`` when nobody traces.
+        judges: the mechanisms, or ``None`` for none.
+        prices: the price table, or ``None``.
+        spans: ``None`` where nothing is traced.
+        providers: host to provider name, of the user.
         legacy: record the older conventions too.
+
+    Attributes:
+        listeners: handed each ended call (audit log, tests).
+        limits: response headers with rate limits, the last of each model, which nobody has read yet.
     """
 
     def __init__(
-        self, store: Store, labels: Labels, *, judges: Any, prices: Any, spans: Any, legacy: bool
+        self,
+        store: Store,
+        labels: Labels,
+        *,
+        judges: Judges | None = None,
+        prices: Prices | None = None,
+        spans: Spans | None = None,
+        providers: Mapping[str, str] | None = None,
+        legacy: bool = False,
     ) -> None:
         self.store = store
         self.labels = labels
         self.judges = judges
         self.prices = prices
         self.spans = spans
+        self.providers = dict(providers or {})
         self.legacy = legacy
-        self.call_listeners: list[Callable[[Any, EndedCall | None], None]] = []
-        self._limits: dict[tuple[str, ...], tuple[Mapping[str, str], float]] = {}
+        self.listeners: list[Callable[[EndedCall], None]] = []
+        self.limits: dict[tuple[str, ...], tuple[Mapping[str, str], float]] = {}
         self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # common values: mechanisms at 0
 
-    def attempt(self, observer: Attempt, rows: list[Any]) -> None:
-        call = observer.call
-        started = perf_counter() if call.overhead is not None else 0.0
-        observer.conclude()
-        if not observer.reader.facts.llm_call:
-            if self.judges is not None:
-                self.judges.counted(self._exchange(call, observer, observer.ending, observer.error_type))
+    # --- reading -----------------------------------------------------------------------------
+
+    def identify(self, attempt: Attempt) -> bool:
+        """Find what reads the answer; ``False`` when the request is no LLM call after all."""
+        if attempt.reader is None:
+            attempt.reader = _extract.identify(attempt.candidates, attempt.request, self.providers)
+        return attempt.reader is not None
+
+    def read_along(self, attempt: Attempt) -> Reading | None:
+        """Begin to read a body while the host does, after what was kept of it."""
+        if not self.identify(attempt):
+            return None
+        reading = self._open(attempt)
+        reading.pieces(attempt.pieces, attempt.last_byte_at or 0.0, all_of_it=False)
+        return reading
+
+    def _open(self, attempt: Attempt) -> Reading:
+        """Let mechanisms ask for what they need of the body, then begin with it."""
+        facts = attempt.reader.facts
+        if self.judges is not None and facts.llm_call:
+            try:
+                self.judges.begin(attempt.request, facts, attempt.headers)
+            except Exception as fault:  # noqa: BLE001 - a mechanism's fault must not lose the call
+                guard.fault("judge", fault)
+        reading = attempt.body = Reading(attempt.reader, attempt.status or 0, attempt.headers)
+        return reading
+
+    def attempt(self, attempt: Attempt, rows: list[Any]) -> None:
+        """Read an attempt that has ended, say what it came to, and count it."""
+        if not self.identify(attempt):
             return
-        common = self.name(call, observer.facts)
-        rows += rules.attempt(common, observer.attempt_status, self._retry_reason(call, observer))
-        call.last_status = observer.attempt_status
+        call, facts = attempt.call, attempt.reader.facts
+        started = perf_counter() if call.overhead is not None else 0.0
+        try:
+            if attempt.body is None and attempt.status is not None:
+                self._open(attempt).pieces(attempt.pieces, attempt.last_byte_at or 0.0, all_of_it=True)
+            how = attempt.how
+            attempt.reader.finish(how == "eof" or (how == "closed" and attempt.fully_read()))
+        except Exception as fault:  # noqa: BLE001 - a fault of ours must not lose the call
+            guard.fault("extract", fault)
+        attempt.pieces = []
+        reading = attempt.body
+        failed = isinstance(reading, Reading) and reading.encoding_failed
+        outcome = attempt.outcome = outcome_of(attempt, facts, encoding_failed=failed)
+        if not facts.llm_call:
+            if self.judges is not None:
+                self.judges.counted(self._ended(call, attempt, _NOT_NAMED))
+            return
+        common = self.name(call, facts)
+        rows += rules.attempt(common, outcome.status, _retry_reason(call, attempt))
+        call.last_status = outcome.status
         if call.overhead is not None:
             call.overhead += perf_counter() - started
 
-    def _retry_reason(self, call: Call, observer: Attempt) -> str | None:
-        """Why this attempt is a retry; ``None`` when it is none (first, redirect, another helper's request)."""
-        text = observer.request.headers.get("x-stainless-retry-count")
-        count = int(text) if text is not None and text.isdecimal() and len(text) < 6 else None
-        previous = call.last_status
-        if count is None:
-            return None if previous is None or previous == "3xx" else previous
-        seen = call.seen_counts
-        if seen is None:
-            call.seen_counts = [count]
-            again = False
-        else:
-            again = count in seen
-            seen.append(count)
-        if count == 0 or again:
-            return None
-        return previous or "unknown"
+    # --- judging, pricing, counting ------------------------------------------------------------
 
     def call(self, call: Call, rows: list[Any]) -> None:
-        observer = call.last
-        if (
-            observer is None
-            or observer.reader is None
-            or not observer.reader.facts.llm_call
-            or call.common is None
-        ):
+        """Judge, price and count a call that has ended."""
+        attempt = call.last
+        if attempt is None or attempt.reader is None or not attempt.reader.facts.llm_call:
             return  # no LLM call after all
+        try:
+            if call.common is not None:  # else a fault has kept its attempts from being counted
+                self._count(call, attempt, call.common, rows)
+        finally:
+            self.release(call)
+
+    def _count(self, call: Call, attempt: Attempt, common: tuple[str, ...], rows: list[Any]) -> None:
         started = perf_counter() if call.overhead is not None else 0.0
-        ended = self._conclude(call, observer)
+        ended = self._ended(call, attempt, common)
+        if self.judges is not None:
+            ended.results = self.judges.judge(ended)
+            self._start_at_zero(common)
+            if ended.results:
+                ended.path, ended.served_by, ended.stored = rules.path_of(ended.results)
+        if not ended.stored:
+            try:
+                self._price(ended)
+            except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
+                guard.fault("judge", fault)
+            if not attempt.headers.lacks[limits.MARKERS]:
+                self.limits[common[:3]] = (attempt.headers, time())
+        operation, call.operation = call.operation, None  # once, whatever fails from here on
+        if operation is not None:
+            operation.call_ended(ended)
+        if call.span is not None and self.spans is not None:
+            self.spans.call_ended(call, ended)
+        for listener in self.listeners:
+            with guarded("audit"):  # a log that cannot be written must not lose the call
+                listener(ended)
         rows += rules.call(ended, self.legacy)
+        if operation is not None:  # it keeps the call, and no content
+            ended.request, ended.facts, ended.response_headers, ended.results = (
+                _NO_REQUEST,
+                _NO_FACTS,
+                NO_HEADERS,
+                (),
+            )
         if call.overhead is not None:
             rows.append((INTERNAL_OVERHEAD, (), call.overhead + perf_counter() - started))
 
-    def _conclude(self, call: Call, observer: Attempt) -> rules.Ended:
-        """Judge and price a call, and tell those who listen."""
-        common = call.common
-        assert common is not None
-        facts = observer.reader.facts
-        ending, error_type, ended_at = observer.ending, observer.error_type, observer.ended_at
+    def _ended(self, call: Call, attempt: Attempt, common: tuple[str, ...]) -> EndedCall:
+        """Put together what is known of a call, as far as this attempt."""
+        facts, operation, body = attempt.reader.facts, call.operation, attempt.body
+        ending, error_type, _ = attempt.outcome
+        ended_at = attempt.ended_at
         if call.cancelled_at is not None and ending != Ending.CANCELLED:
             ending, error_type, ended_at = Ending.CANCELLED, "", call.cancelled_at
-        exchange: EndedCall | None = None
-        results: Any = _NO_RESULTS
-        if self.judges is not None or self.call_listeners:
-            exchange = self._exchange(call, observer, ending, error_type)
-        if self.judges is not None:
-            results = self.judges.judge(exchange)
-            self._start_at_zero(common)
         labels = self.labels
-        ended = rules.Ended(
+        ended = EndedCall(
+            attempt.request,
             facts,
-            common,
             call.started_at,
             ended_at,
-            observer.first_byte_at,
+            attempt.status,
+            attempt.headers,
             ending,
+            attempt.first_byte_at,
             labels.error_type(error_type) if error_type else "",
-            observer.status,
+            common,
             labels.response_model(facts.response_model or ""),
-            observer.encoding_failed,
-            results,
+            call.attempts,
+            isinstance(body, Reading) and body.encoding_failed,
+            trace_id=call.trace_id,
         )
-        if self.prices is not None:
-            self._price(ended, observer.request, None if exchange is None else exchange.cost)
-        if not ended.cached and not disjoint(limits.MARKERS, observer.headers):
-            self._limits[common[:3]] = (observer.headers, time())
-        operation, call.operation = call.operation, None  # told once, whatever fails from here on
         if operation is not None:
-            operation.call_ended(ended)
-        if self.spans is not None:
-            self.spans.call_ended(call, observer, ended)
-        for listener in self.call_listeners:
-            try:
-                listener(ended, exchange)
-            except Exception as fault:  # noqa: BLE001 - a log that cannot be written must not lose the call
-                guard.fault("audit", fault)
+            ended.route, ended.group, ended.session = operation.name, operation.group, operation.session
         return ended
 
+    def _price(self, ended: EndedCall) -> None:
+        """Set the cost of a call; what a fast path saved is taken off the table's price."""
+        prices = self.prices
+        cost = ended.cost  # a mechanism may have asked the table already
+        if cost is None and prices is not None and ended.facts.llm_call:
+            cost = prices.price(ended.facts, time(), ended.request)
+        if cost is None:
+            return
+        cheaper = [
+            r for r in ended.results if r.saved_usd and r.verdict and r.verdict.mechanism in _REPLACING
+        ]
+        if cheaper:
+            # One mechanism has served the call, the first in the table's order: its price holds
+            cost = cost._replace(usd=max(0.0, cost.usd - cheaper[0].saved_usd))
+            if len(cheaper) > 1:
+                ended.results = [r._replace(saved_usd=None) if r in cheaper[1:] else r for r in ended.results]
+        ended.cost = cost
+
+    # --- names, zeros, limits ------------------------------------------------------------------
+
     def name(self, call: Call, facts: Facts) -> tuple[str, ...]:
-        """The common attributes of a call, from its first attempt."""
-        if call.common is None:
+        """Return the common attributes of a call, from its first attempt."""
+        common = call.common
+        if common is None:
             operation = call.operation
-            call.common = self.labels.common(
+            common = call.common = self.labels.commons[
                 facts.operation if facts.operation in OPERATIONS else "other",
                 facts.provider,
                 facts.request_model or "",
                 "" if operation is None else operation.name,
                 "" if operation is None else operation.group,
-            )
+            ]
             if facts.llm_call:
-                self._start_at_zero(call.common)
-        return call.common
+                self._start_at_zero(common)
+        return common
+
+    def name_in_flight(self, call: Call) -> tuple[str, ...] | None:
+        """Return the common attributes of a call in flight; its reader is not set: the host's thread may be at it."""
+        first = call.first
+        if first is None:
+            return None
+        reader = first.reader or _extract.identify(first.candidates, first.request, self.providers)
+        return self.name(call, reader.facts) if reader is not None and reader.facts.llm_call else None
 
     def _start_at_zero(self, common: tuple[str, ...]) -> None:
-        """Counters of closed lists start at 0 with the first call, and with the mechanism they belong to."""
+        """Start counters of closed lists at 0 with the first call, and with the mechanism they belong to."""
         awake = _NO_NAMES if self.judges is None else self.judges.awake
         done = self._started.get(common)
         if done is awake:
@@ -180,62 +268,44 @@ class Conclusions:
             self.store.touch(metric, sets)
 
     def read_limits(self) -> None:
-        """Read the last rate-limit headers of each model: only when somebody asks for the numbers."""
-        while self._limits:
+        """Read the last rate-limit headers of each model: only when the numbers are read."""
+        while self.limits:
             try:
-                common, (headers, when) = self._limits.popitem()
+                common, (headers, when) = self.limits.popitem()
             except KeyError:
                 return
             unreadable: list[str] = []
             self.store.add(rules.limits(common, limits.read(headers, when, unreadable)))
             self.store.add([(MALFORMED, (*common, "", "", signal), 1.0) for signal in unreadable])
 
-    def _price(self, ended: rules.Ended, request: Request, cost: Any) -> None:
-        """The cost of a call, if it is not known yet; what a fast path saved is taken off the table's price."""
-        try:
-            if ended.cached or not ended.facts.llm_call:
-                return
-            if cost is None:
-                cost = self.prices.price(ended.facts, time(), request)
-                if cost is None:
-                    return
-            cheaper = [
-                r for r in ended.results if r.saved_usd and r.verdict and r.verdict.mechanism in _CHEAPER
-            ]
-            if cheaper:
-                # One mechanism has served the call, the first in the contract's order: its price holds
-                cost = cost._replace(usd=max(0.0, cost.usd - cheaper[0].saved_usd))
-                if len(cheaper) > 1:
-                    ended.results = [
-                        r._replace(saved_usd=None) if r in cheaper[1:] else r for r in ended.results
-                    ]
-            ended.cost = cost
-        except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
-            guard.fault("judge", fault)
-
-    def _exchange(self, call: Call, observer: Attempt, ending: str, error_type: str) -> EndedCall:
-        exchange = EndedCall(
-            observer.request,
-            observer.reader.facts,
-            observer.status,
-            observer.headers,
-            ending,
-            call.started_at,
-            observer.ended_at,
-            observer.first_byte_at,
-            error_type,
-        )
-        exchange.trace_id = call.trace_id
-        operation = call.operation
+    @staticmethod
+    def release(call: Call) -> None:
+        """Let the operation of a call wait no more for it: it will not be reported."""
+        operation, call.operation = call.operation, None
         if operation is not None:
-            exchange.route, exchange.group, exchange.session = (
-                operation.name,
-                operation.group,
-                operation.session,
-            )
-        return exchange
+            operation.call_lost()
 
     def after_fork_in_child(self) -> None:
         """Forget what belongs to the parent."""
-        self._limits.clear()
+        self.limits.clear()
         self._started.clear()
+
+
+def _retry_reason(call: Call, attempt: Attempt) -> str | None:
+    """Return why this attempt is a retry; ``None`` when it is none (first, redirect, another helper's request)."""
+    headers = attempt.request.headers
+    text = None if headers.lacks[_RETRY] else headers["x-stainless-retry-count"]
+    count = int(text) if text is not None and text.isdecimal() and len(text) < 6 else None
+    previous = call.last_status
+    if count is None:
+        return None if previous is None or previous == "3xx" else previous
+    counts = call.retry_counts
+    if counts is None:
+        call.retry_counts = [count]
+        again = False
+    else:
+        again = count in counts
+        counts.append(count)
+    if count == 0 or again:
+        return None
+    return previous or "unknown"

@@ -12,92 +12,57 @@ import inspect
 import threading
 from contextlib import contextmanager, suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from lz_otel._capture.attempt import SPEND_LIMIT_CODES
-from lz_otel._capture.calls import current_operation
-from lz_otel._ground.guard import guard
+from lz_otel._capture.call import current_operation
+from lz_otel._extract.ending import failure_reason
+from lz_otel._ground.generators import within, within_async
+from lz_otel._ground.guard import guarded
 from lz_otel._ground.headers import is_cancellation
+from lz_otel._ground.once import Once
 from lz_otel.catalogue import FALLBACK_REASONS
 from lz_otel.model import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
 
-__all__ = ["CallRecord", "Operation", "fallback_reason"]
+    from lz_otel.model import EndedCall
 
-_MAX_RECORDS = 64
+__all__ = ["Operation", "OperationReports"]
 
-
-class CallRecord:
-    """What an operation remembers of one of its calls: no content, only how it went."""
-
-    __slots__ = (
-        "ended_at",
-        "ending",
-        "error_type",
-        "model",
-        "path",
-        "provider",
-        "rejected",
-        "served_by",
-        "started_at",
-    )
-
-    def __init__(self, ended: Any) -> None:
-        self.model: str = ended.common[2]
-        self.provider: str = ended.common[1]
-        self.started_at: float = ended.started_at
-        self.ended_at: float = ended.ended_at
-        self.ending: str = ended.ending
-        self.error_type: str = ended.error_type
-        self.path: str = ended.path
-        self.served_by: str = ended.served_by
-        self.rejected: str | None = None
-
-    @property
-    def answered(self) -> bool:
-        """It gave an answer that the application kept."""
-        return self.ending == Ending.OK and self.rejected is None
-
-    @property
-    def failed(self) -> bool:
-        """The provider failed, or the application refused the answer."""
-        return self.ending in (Ending.ERROR, Ending.INCOMPLETE) or self.rejected is not None
+P = ParamSpec("P")
+R = TypeVar("R")
+_MAX_CALLS = 64
 
 
-def fallback_reason(record: CallRecord) -> str:
-    """Why a model failed, as a value of the catalogue's closed list."""
-    if record.rejected is not None:
-        return "rejected"
-    error = record.error_type
-    if error in SPEND_LIMIT_CODES:
-        return "spend_limit"
-    lowered = error.lower()
-    for word, reason in (
-        ("overloaded", "overloaded"),
-        ("529", "overloaded"),
-        ("rate_limit", "rate_limited"),
-        ("ratelimit", "rate_limited"),
-        ("429", "rate_limited"),
-        ("timeout", "timeout"),
-        ("connect", "connection"),
-        ("protocolerror", "connection"),
-        ("readerror", "connection"),
-        ("writeerror", "connection"),
-        ("server_error", "server_error"),
-        ("api_error", "server_error"),
-        ("unavailable", "server_error"),
-        ("not_found", "client_error"),
-        ("invalid", "client_error"),
-        ("permission", "client_error"),
-        ("authentication", "client_error"),
-    ):
-        if word in lowered:
-            return reason
-    if lowered.isdecimal():
-        return "server_error" if lowered >= "500" else "client_error"
-    return "other"
+class OperationReports(Protocol):
+    """What operations are counted by."""
+
+    def model_fallback(self, operation: Operation, source: str, target: str, reason: str) -> None:
+        """Count a call to another model after one failed."""
+
+    def fast_path_given_up(
+        self, operation: Operation, call: EndedCall, reason: str, *, verdict: bool
+    ) -> None:
+        """Count a fast answer that was rejected, or a fast attempt that was given up."""
+
+    def operation_ended(self, operation: Operation, seconds: float, calls: int, outcome: str) -> None:
+        """Count an operation that was left and whose last call has ended."""
+
+
+def _answered(call: EndedCall) -> bool:
+    """Return whether a call gave an answer that the application kept."""
+    return call.ending == Ending.OK and call.rejected is None
+
+
+def _failed(call: EndedCall) -> bool:
+    """Return whether the provider failed, or the application refused the answer."""
+    return call.ending in (Ending.ERROR, Ending.INCOMPLETE) or call.rejected is not None
+
+
+def _model(call: EndedCall) -> str:
+    return call.common[2]
 
 
 class Operation:
@@ -116,19 +81,19 @@ class Operation:
 
     def __init__(
         self,
-        runtime: Callable[[], Any],
+        reports: Callable[[], OperationReports | None],
         name: str,
         *,
         session: str | None = None,
         group: str | None = None,
     ) -> None:
-        self._runtime = runtime
+        self._reports = reports
         self._arguments = (name, session, group)
         self.name = str(name)
         self.group = "" if group is None else str(group)
         self.session = session
         self.parent: Operation | None = None
-        self._records: list[CallRecord] = []
+        self._ended: list[EndedCall] = []  # without content: see `Later`
         self._calls = 0
         self._open = 0
         self._cache_hit = False
@@ -137,146 +102,170 @@ class Operation:
         self._error = False
         self._token: Any = None
         self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
-        self._reported = [True]
-        self._unused = [True]  # shared with the operations that later entries make: it tells them from others
+        self._reported = Once()
+        self._first_entry = (
+            Once()
+        )  # shared with the operations that later entries make: it tells them from others
         self._entered: list[Operation] = []  # and not left
         self._latest: Operation | None = None  # of later entries
+
+    def _fresh(self) -> Operation:
+        name, session, group = self._arguments
+        return Operation(self._reports, name, session=session, group=group)
 
     # --- entering and leaving -----------------------------------------------------------
 
     def __enter__(self) -> Operation:
-        one = self
-        try:
-            self._unused.pop()  # atomic: of two threads one gets it
-        except IndexError:  # calls of the entry before may still be open, so it keeps its own state
-            name, session, group = self._arguments
-            one = self._latest = Operation(self._runtime, name, session=session, group=group)
-            one._unused = self._unused
-        one.parent = current_operation.get()
-        if one.parent is not None:
-            if not one.group:
-                one.group = one.parent.group
-            if one.session is None:
-                one.session = one.parent.session
-        one._started_at = perf_counter()
-        one._token = current_operation.set(one)
-        self._entered.append(one)
-        return one
+        operation = self
+        if not self._first_entry.acquire(
+            False
+        ):  # calls of the entry before may be open: it keeps its own state
+            operation = self._latest = self._fresh()
+            operation._first_entry = self._first_entry
+        operation._begin()
+        operation._token = current_operation.set(operation)
+        self._entered.append(operation)
+        return operation
 
-    def __exit__(self, exc_type: Any, error: BaseException | None, traceback: Any) -> None:
-        one = current_operation.get()
+    def _begin(self) -> None:
+        self.parent = parent = current_operation.get()
+        if parent is not None:
+            if not self.group:
+                self.group = parent.group
+            if self.session is None:
+                self.session = parent.session
+        self._started_at = perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        operation = current_operation.get()
         try:
-            self._entered.remove(one)
+            self._entered.remove(operation)
         except ValueError:  # left in another context than it was entered in
             try:
-                one = self._entered.pop()
+                operation = self._entered.pop()
             except IndexError:
                 return
-        token, one._token = one._token, None
+        token, operation._token = operation._token, None
         with suppress(ValueError):  # as above: the variable dies with that context
             current_operation.reset(token)
-        one._left_at = perf_counter()
-        try:
-            one._error = (
+        operation._leave(error)
+
+    def _leave(self, error: BaseException | None) -> None:
+        self._left_at = perf_counter()
+        with guarded("operation"):
+            self._error = (
                 error is not None and not isinstance(error, GeneratorExit) and not is_cancellation(error)
             )
-            if one._open <= 0:
-                one._report()
-        except Exception as fault:  # noqa: BLE001 - the boundary to the host
-            guard.fault("operation", fault)
+            if self._open <= 0:
+                self._report()
 
     async def __aenter__(self) -> Operation:
         return self.__enter__()
 
-    async def __aexit__(self, exc_type: Any, error: BaseException | None, traceback: Any) -> None:
-        self.__exit__(exc_type, error, traceback)
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, traceback)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """As a decorator: each run of the function is an operation of its own."""
-        name, session, group = self._arguments
-
-        def fresh() -> Operation:
-            return Operation(self._runtime, name, session=session, group=group)
-
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorate a function, coroutine function or generator: each run of it is an operation of its own."""
+        run: Callable[..., Any]
         if inspect.iscoroutinefunction(function):
 
-            @functools.wraps(function)
-            async def run_async(*args: Any, **kwargs: Any) -> Any:
-                with fresh():
+            async def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+                with self._fresh():
                     return await function(*args, **kwargs)
 
-            return run_async
-        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-            raise TypeError(
-                f"operation({name!r}) cannot decorate the generator {function.__name__!r}: "
-                "use 'with lz_otel.operation(...)' inside it"
-            )
+        elif inspect.isasyncgenfunction(function):
 
-        @functools.wraps(function)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            with fresh():
-                return function(*args, **kwargs)
+            async def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+                with self._fresh()._around() as operation:
+                    async for value in within_async(operation.attach, function(*args, **kwargs)):
+                        yield value
 
-        return run
+        elif inspect.isgeneratorfunction(function):
+
+            def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+                with self._fresh()._around() as operation:
+                    return (yield from within(operation.attach, function(*args, **kwargs)))
+
+        else:
+
+            def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+                with self._fresh():
+                    return function(*args, **kwargs)
+
+        return functools.wraps(function)(run)
+
+    @contextmanager
+    def _around(self) -> Iterator[Operation]:
+        """Begin and end it without making it current: a generator's caller goes on in between its steps."""
+        self._begin()
+        try:
+            yield self
+        except BaseException as error:
+            self._leave(error)
+            raise
+        self._leave(None)
 
     @contextmanager
     def attach(self) -> Iterator[Operation]:
         """Make this the current operation of another thread (context variables do not follow there)."""
-        one = self._latest or self
-        token = current_operation.set(one)
+        operation = self._latest or self
+        token = current_operation.set(operation)
         try:
-            yield one
+            yield operation
         finally:
             with suppress(ValueError):  # left in another context: the variable dies with its own
                 current_operation.reset(token)
 
-    # --- what the application tells ------------------------------------------------------
+    # --- what the application reports ------------------------------------------------------
 
+    @guarded("operation")
     def reject(self, reason: str = "rejected") -> None:
-        """The last answer was not good enough (for example ``schema_invalid``).
+        """Report that the last answer was not good enough (for example ``schema_invalid``).
 
         When a fast path served it, that counts as its fallback. Reasons outside the catalogue's list
         are counted as ``other``.
         """
-        try:
-            one = current_operation.get()
-            while one is not None and one._unused is not self._unused:
-                one = one.parent
-            if one is None:
-                one = self._latest or self
-            with one._lock:
-                record = next((r for r in reversed(one._records) if r.ending == Ending.OK), None)
-                if record is None or record.rejected is not None:
-                    return
-                record.rejected = str(reason)
-            runtime = self._runtime()
-            if runtime is not None and record.path == "fast":
-                allowed = FALLBACK_REASONS.get(record.served_by, ())
-                told = reason if reason in allowed else ("other" if "other" in allowed else None)
-                if told is not None:
-                    runtime.fast_path_given_up(one, record, told, verdict=False)
-        except Exception as fault:  # noqa: BLE001 - the boundary to the host
-            guard.fault("operation", fault)
+        operation = current_operation.get()
+        while operation is not None and operation._first_entry is not self._first_entry:
+            operation = operation.parent
+        if operation is None:
+            operation = self._latest or self
+        with operation._lock:
+            call = next((c for c in reversed(operation._ended) if c.ending == Ending.OK), None)
+            if call is None or call.rejected is not None:
+                return
+            call.rejected = str(reason)
+        reports = self._reports()
+        if reports is not None and call.path == "fast":
+            allowed = FALLBACK_REASONS.get(call.served_by, ())
+            counted = reason if reason in allowed else ("other" if "other" in allowed else None)
+            if counted is not None:
+                reports.fast_path_given_up(operation, call, counted, verdict=False)
 
     def cache_answered(self, hit: bool) -> None:
-        """The application's own response cache was asked."""
+        """Note that the application's own response cache was asked."""
         self._cache_hit = self._cache_hit or hit
 
-    # --- what the pipeline tells ----------------------------------------------------------
+    # --- its calls ---------------------------------------------------------------------------
 
     def call_begun(self) -> None:
-        """A call of this operation, or of one inside it, has begun."""
+        """Note that a call of this operation, or of one inside it, has begun."""
         with self._lock:
             self._open += 1
         if self.parent is not None:
             self.parent.call_begun()
 
-    def call_ended(self, ended: Any) -> None:
-        """A call of this operation, or of one inside it, has ended."""
-        self._take(CallRecord(ended), own=True)
+    def call_ended(self, call: EndedCall) -> None:
+        """Note that a call of this operation, or of one inside it, has ended."""
+        self._take(call, own=True)
 
     def call_lost(self) -> None:
-        """A call of this operation, or of one inside it, will not be reported."""
+        """Note that a call of this operation, or of one inside it, will not be reported."""
         with self._lock:
             self._open -= 1
             left = self._left_at is not None and self._open <= 0
@@ -285,72 +274,65 @@ class Operation:
         if left:
             self._report()
 
-    def _take(self, record: CallRecord, *, own: bool) -> None:
+    def _take(self, call: EndedCall, *, own: bool) -> None:
         with self._lock:
             self._open -= 1
             self._calls += 1
-            before = list(self._records)
-            if len(self._records) < _MAX_RECORDS:
-                self._records.append(record)
+            before = list(self._ended)
+            if len(self._ended) < _MAX_CALLS:
+                self._ended.append(call)
             left = self._left_at is not None and self._open <= 0
         if own:
-            self._compare(record, before)
+            self._compare(call, before)
         if self.parent is not None:
-            self.parent._take(record, own=False)
+            self.parent._take(call, own=False)
         if left:
             self._report()
 
-    def _compare(self, record: CallRecord, before: list[CallRecord]) -> None:
-        """Model fallbacks and hedges show only beside the operation's other calls."""
-        runtime = self._runtime()
-        if runtime is None:
+    def _compare(self, call: EndedCall, before: list[EndedCall]) -> None:
+        """Report model fallbacks and hedges, which show only beside the operation's other calls."""
+        reports = self._reports()
+        if reports is None:
             return
-        failed = [r for r in before if r.failed and r.ended_at <= record.started_at]
+        failed = [c for c in before if _failed(c) and c.ended_at <= call.started_at]
         if failed:
-            last = max(failed, key=lambda r: r.ended_at)
-            if last.model != record.model:
-                runtime.model_fallback(self, last.model, record.model, fallback_reason(last))
-        for other in before:
-            loser, winner = (record, other) if record.ending == Ending.CANCELLED else (other, record)
+            last = max(failed, key=lambda c: c.ended_at)
+            if _model(last) != _model(call):
+                reason = "rejected" if last.rejected is not None else failure_reason(last.error_type)
+                reports.model_fallback(self, _model(last), _model(call), reason)
+        for earlier in before:
+            loser, winner = (call, earlier) if call.ending == Ending.CANCELLED else (earlier, call)
             overlap = loser.started_at < winner.ended_at and winner.started_at < loser.ended_at
-            if overlap and loser.ending == Ending.CANCELLED and winner.answered and winner.path == "full":
-                late = loser.ended_at >= winner.ended_at
-                runtime.fast_path_given_up(
-                    self, loser, "hedge_lost" if late else "fast_timeout", verdict=True
-                )
+            if overlap and loser.ending == Ending.CANCELLED and _answered(winner) and winner.path == "full":
+                reason = "hedge_lost" if loser.ended_at >= winner.ended_at else "fast_timeout"
+                reports.fast_path_given_up(self, loser, reason, verdict=True)
 
+    @guarded("operation")
     def _report(self) -> None:
-        try:
-            try:
-                self._reported.pop()
-            except IndexError:
-                return
-            runtime = self._runtime()
-            if runtime is not None and self._left_at is not None:
-                runtime.operation_ended(self, self._left_at - self._started_at, self._calls, self.outcome())
-        except Exception as fault:  # noqa: BLE001 - the boundary to the host
-            guard.fault("operation", fault)
+        if not self._reported.acquire(False):
+            return
+        reports = self._reports()
+        if reports is not None and self._left_at is not None:
+            reports.operation_ended(self, self._left_at - self._started_at, self._calls, self.outcome())
 
     def outcome(self) -> str:
-        """``fast``, ``full``, ``fallback`` or ``error``, from the calls so far."""
-        records = self._records
-        answers = [r for r in records if r.answered]
-        if self._error or (records and not answers):
+        """Return ``fast``, ``full``, ``fallback`` or ``error``, from the calls so far."""
+        calls = self._ended
+        answers = [c for c in calls if _answered(c)]
+        if self._error or (calls and not answers):
             return "error"
-        if not records:
+        if not calls:
             return "fast" if self._cache_hit else "full"
-        answer = max(answers, key=lambda r: r.ended_at)
-        gave_up = any(r.rejected is not None and r.path == "fast" for r in records)
-        lost = any(r.ending == Ending.CANCELLED for r in records) and answer.path == "full"
-        stepped_in = any(r.failed and r.model != answer.model for r in records)
-        if gave_up or lost or stepped_in:
-            return "fallback"
-        return answer.path
+        answer = max(answers, key=lambda c: c.ended_at)
+        gave_up = any(c.rejected is not None and c.path == "fast" for c in calls)
+        lost = any(c.ending == Ending.CANCELLED for c in calls) and answer.path == "full"
+        stepped_in = any(_failed(c) and _model(c) != _model(answer) for c in calls)
+        return "fallback" if gave_up or lost or stepped_in else answer.path
 
 
 def after_fork_in_child() -> None:
-    """Locks of the operations that are current here may be held by threads that are gone."""
-    one = current_operation.get()
-    while one is not None:
-        one._lock = threading.RLock()
-        one = one.parent
+    """Replace the locks of the operations that are current here: threads that are gone may hold them."""
+    operation = current_operation.get()
+    while operation is not None:
+        operation._lock = threading.RLock()
+        operation = operation.parent

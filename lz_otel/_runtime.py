@@ -15,17 +15,17 @@ import time
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from lz_otel import _config, catalogue
-from lz_otel import _operation as operation
+from lz_otel import _config, _operation, catalogue
 from lz_otel._capture.imports import WhenImported
-from lz_otel._capture.sdk import PACKAGES, SdkHooks
+from lz_otel._capture.sdk import PACKAGES, HandedCalls, SdkHooks
 from lz_otel._capture.transports import MODULES, Hooks, hook_client, unhook_clients
 from lz_otel._extract import candidate
 from lz_otel._ground import gc_phase
 from lz_otel._ground.guard import guard
+from lz_otel._intake import Intake
+from lz_otel._later import Later
 from lz_otel._measure.labels import Labels
 from lz_otel._measure.store import Store
-from lz_otel._pipeline import Pipeline
 from lz_otel._reports import Reports
 from lz_otel._version import __version__
 from lz_otel.errors import ConfigurationError
@@ -98,7 +98,7 @@ class _Runtime:
         self.labels = Labels(functools.partial(_priced, self.prices))
         self.judges = self._make_judges()
         self.spans = self._make_spans(tracer_provider)
-        self.pipeline = Pipeline(
+        self.later = Later(
             self.store,
             self.labels,
             judges=self.judges,
@@ -106,8 +106,13 @@ class _Runtime:
             spans=self.spans,
             providers=settings.providers,
             legacy=settings.conventions != "latest",
+        )
+        self.intake = Intake(
+            self.store,
+            self.later,
+            spans=self.spans,
             overhead_sample=settings.overhead_sample,
-            prompt=bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")),
+            urgent=bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")),
         )
         self.reports = Reports(
             self.store, self.labels, lambda: () if self.judges is None else self.judges.awake
@@ -122,7 +127,7 @@ class _Runtime:
             from lz_otel._export import _sdk_settings
 
             _sdk_settings.traces().check_settings(self.trace_names)
-        self.audit = factory.audit_log(settings, self.pipeline.conclusions.call_listeners)
+        self.audit = factory.audit_log(settings, self.later.listeners)
         callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
         callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
         self.imports = WhenImported(callbacks)
@@ -171,7 +176,7 @@ class _Runtime:
 
     def _start(self) -> None:
         settings = self.settings
-        guard.on_fault = self.pipeline.count_fault
+        guard.on_fault = self._count_fault
         gc_phase.watch()
         if self.trace_names:
             from lz_otel._export import _sdk_settings
@@ -187,7 +192,7 @@ class _Runtime:
             from lz_otel._export import http_spans
 
             self.http_spans = http_spans.switch_on()
-        self.hooks.hub = self.pipeline
+        self._connect()
         self.imports.install()
         if warning := self.prices.stale(time.time()):
             _LOG.warning("lz_otel: %s", warning)
@@ -199,10 +204,21 @@ class _Runtime:
         where = catalogue.INTERNAL_ERRORS.attributes[0].values
         self.store.touch(catalogue.INTERNAL_ERRORS, [(w,) for w in where])
 
+    def _connect(self) -> None:
+        """Hand the hooks of the capture stage what they call."""
+        intake = self.intake
+        intake.connect()
+        self.sdks.handed = HandedCalls(intake.call_opened, intake.call_entered, intake.call_left, intake.lost)
+        self.hooks.begin = intake.begin
+
+    def _count_fault(self, where: str) -> None:
+        """Count a swallowed fault; called by the guard."""
+        self.store.add(((catalogue.INTERNAL_ERRORS, (where,), 1.0),))
+
     def _send_spans(self) -> None:
         """Begin to send what waits, calls that have ended and were not read yet included."""
         try:
-            self.pipeline.catch_up()
+            self.intake.catch_up()
             if self.own_spans is not None:
                 self.own_spans.begin()
         except Exception as fault:  # noqa: BLE001 - the host is on its way out
@@ -243,7 +259,7 @@ class _Runtime:
     def after_fork_in_child(self) -> None:
         """The child starts from zero, with exporters of its own."""
         gc_phase.after_fork_in_child()
-        self.pipeline.after_fork_in_child()
+        self.intake.after_fork_in_child()
         if self.judges is not None:
             self.judges.after_fork_in_child()
         if self.own_spans is not None:
@@ -377,7 +393,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.RLock()
     guard.reset()
-    operation.after_fork_in_child()
+    _operation.after_fork_in_child()
     runtime = _current
     if runtime is None:
         return

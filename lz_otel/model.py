@@ -1,7 +1,7 @@
 """The nouns of lz_otel: what is seen on the wire, what is concluded, what is counted.
 
-This module imports nothing of ours and holds no logic beyond trivial properties.
-Data flows one way: ``Request`` + bytes -> ``Facts`` -> ``Verdict`` -> ``Measurement``.
+This module imports the shape of a head and nothing else of ours, and holds no logic.
+Data flows one way: ``Request`` + bytes -> ``Facts`` -> ``Verdict`` -> ``EndedCall`` -> rows of numbers.
 
 Times are ``time.perf_counter()`` seconds, token counts are non-negative ``int``
 (``None`` = the exchange does not say; nothing is ever estimated).
@@ -9,12 +9,14 @@ Times are ``time.perf_counter()`` seconds, token counts are non-negative ``int``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from msgspec import Struct
 
-__all__ = ["EndedCall", "Ending", "Facts", "Measurement", "Request", "Verdict"]
+from lz_otel._ground.headers import NO_HEADERS, Headers
+
+__all__ = ["EndedCall", "Ending", "Facts", "Request", "Verdict"]
 
 
 class Ending:
@@ -28,7 +30,7 @@ class Ending:
     ALL = (OK, ERROR, CANCELLED, ABANDONED, INCOMPLETE)
 
 
-class Request:
+class Request(Struct, eq=False):
     """One HTTP request as it left the process. Never exported, dropped when the call ends.
 
     Attributes:
@@ -38,33 +40,27 @@ class Request:
         body: the bytes of the body, ``None`` when it is a stream that we must not read.
     """
 
-    __slots__ = ("body", "headers", "host", "method", "path", "query")
-
-    def __init__(
-        self,
-        method: str,
-        host: str,
-        path: str,
-        query: str = "",
-        headers: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-    ) -> None:
-        self.method = method
-        self.host = host
-        self.path = path
-        self.query = query
-        self.body = body
-        self.headers: Mapping[str, str] = {} if headers is None else headers
+    method: str
+    host: str
+    path: str
+    query: str = ""
+    headers: Headers = NO_HEADERS
+    body: bytes | None = None
 
 
-class Facts:
+class Facts(Struct, eq=False):
     """What one exchange (one attempt) says about itself. Filled by a reader of ``_extract``.
 
     ``None`` means: not said. Input counts are normalised: ``input_tokens`` is the whole
     prompt, cached and written tokens included; ``output_tokens`` includes reasoning.
     """
 
-    # Defaults of the class: a call sets but a few of these, and making Facts is on the hot path
+    provider: str  # gen_ai.provider.name
+    operation: str  # gen_ai.operation.name, or "count_tokens" / "other"
+    inference: bool  # a sample of gen_ai.client.inference.duration
+    llm_call: bool  # a model ran; False leaves no series (token counting, polling)
+    finish_reasons: list[str] = []
+    malformed: list[str] = []  # signals that could not be read
     request_model: str | None = None
     stream: bool = False
     usage_requested: bool | None = None  # False: a stream without include_usage
@@ -110,14 +106,6 @@ class Facts:
     text_sink: Callable[[str], None] | None = None  # output text
     mask_sink: Callable[[Any], None] | None = None  # zeroing_mask values as decoded
 
-    def __init__(self, provider: str, operation: str, *, inference: bool, llm_call: bool) -> None:
-        self.provider = provider  # gen_ai.provider.name
-        self.operation = operation  # gen_ai.operation.name, or "count_tokens" / "other"
-        self.inference = inference  # a sample of gen_ai.client.inference.duration
-        self.llm_call = llm_call  # a model ran; False leaves no series (token counting, polling)
-        self.finish_reasons: list[str] = []
-        self.malformed: list[str] = []  # signals that could not be read
-
 
 class Verdict(NamedTuple):
     """What one mechanism says about one call.
@@ -137,65 +125,51 @@ class Verdict(NamedTuple):
     cold: bool = False
 
 
-class Measurement(NamedTuple):
-    """One number for one metric of the catalogue.
+class EndedCall(Struct, eq=False):
+    """One call that has ended: its last attempt, what was read of it, and what was concluded.
 
-    ``labels`` are the values of the metric's attributes in the catalogue's order.
-    A counter adds ``value``; an up-down counter adds (may be negative); a gauge sets;
-    a histogram observes.
+    Judges, rules, spans, operations and the audit log are all handed this one form. ``request``, ``facts`` and
+    ``response_headers`` are those of the last attempt; an operation, which keeps the call, lets go of them.
+
+    Attributes:
+        started_at: start of the first attempt, seconds.
+        ended_at: last byte of the last attempt (or the moment of failure), seconds.
+        status: HTTP status, ``None`` where no head arrived.
+        ending: one of `Ending`.
+        error_type: value of ``error.type``; empty on success.
+        common: values of the common attributes, capped.
+        response_model: value of ``gen_ai.response.model``, capped.
+        attempts: HTTP attempts that the call took.
+        encoding_failed: the body came in an encoding that could not be undone.
+        route, group, session: of the operation, as the application named them; not capped.
+        trace_id: of the span in which the call began, where a log wants it.
+        results: conclusions of the mechanisms (``_judge.result.Result``).
+        path, served_by: values of ``lz.path`` and ``lz.served_by``.
+        stored: a stored answer was sent again: no model ran, nothing is counted twice.
+        cost: of ``_price`` (has ``usd``); ``None`` when unpriced.
+        rejected: why the application refused the answer; ``None`` when it did not.
     """
 
-    metric: Any  # catalogue.Metric
-    labels: tuple[str, ...]
-    value: float
-
-
-class EndedCall:
-    """One call as the judges see it: its last attempt, with the request and how it ended."""
-
-    __slots__ = (
-        "cost",
-        "ended_at",
-        "ending",
-        "error_type",
-        "facts",
-        "first_byte_at",
-        "group",
-        "request",
-        "response_headers",
-        "route",
-        "session",
-        "started_at",
-        "status",
-        "trace_id",
-    )
-
-    def __init__(
-        self,
-        request: Request,
-        facts: Facts,
-        status: int | None,
-        response_headers: Mapping[str, str],
-        ending: str,
-        started_at: float,
-        ended_at: float,
-        first_byte_at: float | None = None,
-        error_type: str | None = None,
-        route: str = "",
-        group: str = "",
-        session: str | None = None,
-    ) -> None:
-        self.request = request
-        self.facts = facts
-        self.status = status
-        self.response_headers = response_headers
-        self.ending = ending
-        self.error_type = error_type
-        self.started_at = started_at
-        self.first_byte_at = first_byte_at
-        self.ended_at = ended_at
-        self.route = route
-        self.group = group
-        self.session = session
-        self.trace_id: str | None = None  # of the span in which the call began, where somebody logs it
-        self.cost: Any = None  # what the price table says, once a mechanism has asked it
+    request: Request
+    facts: Facts
+    started_at: float
+    ended_at: float
+    status: int | None = None
+    response_headers: Headers = NO_HEADERS
+    ending: str = Ending.OK
+    first_byte_at: float | None = None
+    error_type: str = ""
+    common: tuple[str, ...] = ("", "", "", "", "")
+    response_model: str = ""
+    attempts: int = 1
+    encoding_failed: bool = False
+    route: str = ""
+    group: str = ""
+    session: str | None = None
+    trace_id: str | None = None
+    results: Sequence[Any] = ()
+    path: str = "full"
+    served_by: str = ""
+    stored: bool = False
+    cost: Any = None
+    rejected: str | None = None

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 import lz_otel
+from lz_otel._capture.call import current_operation
 from lz_otel.testing import Capture, capture
 from tests.wire_doubles import A_JSON, a_full, transport
 
@@ -298,13 +299,90 @@ def test_left_in_another_context(how: str) -> None:
         assert sum(outcomes(seen).values()) == (how == "with")
 
 
-def test_generators_are_refused() -> None:
-    """A generator cannot be decorated: the error says what to do instead."""
-    with pytest.raises(TypeError, match="use 'with"):
+def test_a_decorated_generator_is_an_operation() -> None:
+    """Its steps belong to the operation, and what its consumer does in between does not."""
 
-        @lz_otel.operation("x")
-        def generator() -> Any:
+    def post(http: Any) -> None:
+        http.post(URL, json={**ASK, "model": "claude-haiku-5"})
+
+    with capture(strict=True) as seen:
+        http = httpx2.Client(transport=transport(httpx2, answer))
+        lz_otel.instrument_client(http)
+
+        @lz_otel.operation("steps")
+        def steps() -> Iterator[str]:
+            for name in ("a", "b"):
+                post(http)
+                yield name
+            return "end"
+
+        consumed = steps()
+        assert "a" == next(consumed)
+        post(http)  # the consumer's own
+        assert "b" == next(consumed)
+        with pytest.raises(StopIteration) as end:
+            next(consumed)
+        assert "end" == end.value.value
+        assert outcomes(seen) == {("steps", "full"): 1}
+        assert 2 == seen.value("lz.attempts", lz_route="steps")
+        assert 1 == seen.value("lz.attempts", lz_route="")
+
+
+def test_a_decorated_generator_gets_what_is_sent_and_thrown() -> None:
+    """``send``, ``throw`` and ``close`` reach the function that was decorated; closing is no error, raising is."""
+    got: list[Any] = []
+
+    @lz_otel.operation("pipe")
+    def pipe() -> Any:
+        try:
+            got.append((yield 1))
+            yield 2
+        except KeyError as error:
+            got.append(type(error))
+            yield 3
+        finally:
+            got.append("closed")
+
+    with capture(strict=True) as seen:
+        steps = pipe()
+        assert [1, 2] == [next(steps), steps.send("sent")]
+        assert 3 == steps.throw(KeyError())
+        steps.close()
+        assert ["sent", KeyError, "closed"] == got
+        failing = pipe()
+        next(failing)
+        with pytest.raises(ZeroDivisionError):
+            failing.throw(ZeroDivisionError())
+        assert outcomes(seen) == {("pipe", "full"): 1, ("pipe", "error"): 1}
+
+
+def test_a_decorated_asynchronous_generator_is_an_operation() -> None:
+    """As of a generator, with ``asend``, ``athrow`` and ``aclose``."""
+    got: list[Any] = []
+
+    @lz_otel.operation("apipe")
+    async def apipe() -> AsyncIterator[int]:
+        try:
             yield 1
+            yield 2
+        finally:
+            got.append(current_operation.get())
+
+    async def run() -> None:
+        assert [1, 2] == [value async for value in apipe()]
+        begun = apipe()
+        assert 1 == await anext(begun)
+        assert current_operation.get() is None
+        await begun.aclose()  # type: ignore[attr-defined]
+        failing = apipe()
+        await anext(failing)
+        with pytest.raises(ZeroDivisionError):
+            await failing.athrow(ZeroDivisionError())  # type: ignore[attr-defined]
+
+    with capture(strict=True) as seen:
+        asyncio.run(run())
+        assert {"apipe"} == {operation.name for operation in got[:2]}
+        assert 2 <= sum(outcomes(seen).values())
 
 
 def test_many_at_once_are_not_mixed_up() -> None:

@@ -384,7 +384,7 @@ def test_spans_of_ended_calls_are_made_before_they_are_sent(monkeypatch: pytest.
     lz_otel.instrument(exporters="none")
     runtime = _runtime.current()
     assert runtime is not None
-    monkeypatch.setattr(runtime.pipeline, "catch_up", lambda: done.append("catch up"))
+    monkeypatch.setattr(runtime.intake, "catch_up", lambda: done.append("catch up"))
     runtime.own_spans = Spans()
     runtime.exporters.append(Exporter())
     lz_otel.uninstrument(2.5)

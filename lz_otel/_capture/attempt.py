@@ -1,351 +1,377 @@
-"""One HTTP exchange, seen from outside: started, head, pieces of the body, exactly one ending.
+"""One HTTP attempt, seen from outside: its head, the pieces of its body, and exactly one end.
 
-No I/O and no clock of its own beyond ``time.perf_counter``: the same object serves the sync
-and the async shells. While the host waits it only takes notes: a plain body is read later, many
-calls at a time, which costs a third of reading each in between the host's own work. A stream is
-read as it passes, since nobody knows its length. Methods may raise (a fault of ours); the shells catch that.
+While the host waits an attempt only takes notes: a plain body is kept and read later, many calls at a time,
+which costs a third of reading each in between the host's own work. A stream is read as it passes, since its
+length is not known. What reads it is handed in; nothing here knows how. No I/O, and no clock of its own beyond
+``time.perf_counter``.
+
+The two shells around a response body hold no decision: the host gets the same bytes, in the same pieces, and the
+same exception, whatever happens here.
 """
 
 from __future__ import annotations
 
 import sys
+from _thread import LockType
+from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from lz_otel._extract.encodings import Decoder, decoder_for
+from msgspec import Struct, field
+
+from lz_otel._capture.call import Call
 from lz_otel._ground.guard import guard
-from lz_otel._ground.headers import attempt_status, is_cancellation, read, transport_error
-from lz_otel.model import Ending
+from lz_otel._ground.headers import NO_HEADERS, Headers, is_cancellation, read_head, transport_error, without
+from lz_otel._ground.once import Once
+from lz_otel.model import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Iterator
+    from types import ModuleType
 
-    from lz_otel._capture.calls import Call
-    from lz_otel.model import Facts, Request
+Feed = Callable[[bytes, float], None]
 
-__all__ = ["KEPT_BODY", "SPEND_LIMIT_CODES", "Attempt"]
+__all__ = ["KEPT_BODY", "Attempt", "Handed", "PassingBody", "attach", "guarded_call", "shells", "take_notes"]
 
 KEPT_BODY = 262_144
 """Most bytes of a plain body that are kept for later; a longer one is read as it passes."""
 
-# Codes that mean "the money is gone": waiting and retrying is in vain (Anthropic, OpenAI; D).
-SPEND_LIMIT_CODES = frozenset(
-    {
-        "enforced_spend_limit_reached",
-        "contract_spend_limit_reached",
-        "ramp_limit_exceeded",
-        "credit_balance_exhausted",
-        "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded",
-        "organization_usage_limit_exceeded",
-        "insufficient_quota",
-        "billing_hard_limit_reached",
-    }
-)
-_JSON = "application/json"
-_NO_HEADERS: Mapping[str, str] = {}
 
-
-class Attempt:
-    """Watches one attempt and tells its hub once that it has ended.
+class PassingBody(Protocol):
+    """What reads a body while it passes.
 
     Attributes:
-        status: HTTP status, ``None`` before the head.
-        headers: response headers: lower-case names, first values.
-        reader: reads the answer; ``None`` until somebody needs what it says.
-        ended_at: end of the attempt for the purpose of durations (seconds, ``perf_counter``).
-        over: it has ended; set by the first of the ways to end.
-        ending, error_type, attempt_status: what it came to, once `conclude` has been called.
+        feed: takes a decoded or encoded piece and the time it came at; may raise (a fault of ours).
+        fed_at: when the last piece was fed.
+        plain: nothing is left to undo, so pieces may go straight to ``feed``.
     """
 
-    __slots__ = (
-        "_decoder",
-        "_failure",
-        "_feed",
-        "_how",
-        "_open_yet",
-        "_opened",
-        "_pieces",
-        "_straight",
-        "attempt_status",
-        "call",
-        "candidates",
-        "encoding_failed",
-        "ended_at",
-        "ending",
-        "error_type",
-        "extensions",
-        "feed",
-        "first_byte_at",
-        "generation",
-        "head_at",
-        "headers",
-        "hub",
-        "last_byte_at",
-        "over",
-        "reader",
-        "received",
-        "request",
-        "started_at",
-        "status",
-    )
-
-    def __init__(self, hub: Any, call: Call, request: Request, candidates: Any, started_at: float) -> None:
-        self.hub = hub
-        self.call = call
-        self.request = request
-        self.candidates = candidates
-        self.started_at = started_at
-        self.generation = hub.generation
-        self.reader: Any = None
-        self.status: int | None = None
-        self.head_at: float | None = None
-        self.first_byte_at: float | None = None
-        self.last_byte_at: float | None = None
-        self.ended_at = started_at
-        self.received = 0
-        self.encoding_failed = False
-        self.extensions: Any = None  # of the HTTP request: carries the call over a redirect
-        self.feed: Callable[[bytes, float], None] = self._keep
-        self.headers = _NO_HEADERS
-        self._pieces: list[bytes] = []
-        self._feed: Callable[[bytes, float], None] | None = None
-        self._decoder: Decoder | None = None
-        self._how = ""
-        self._failure: tuple[str, str] | None = None  # class and transport status; "" for cancelled
-        self._opened = False
-        self._straight = False
-        self._open_yet = True
-        self.over = False
-        self.ending = ""  # not concluded
+    feed: Feed
 
     @property
-    def facts(self) -> Facts:
-        """What the reader has found so far."""
-        facts: Facts = self.reader.facts
-        return facts
+    def fed_at(self) -> float: ...
 
     @property
-    def weight(self) -> int:
-        """Bytes held until this attempt is read."""
-        body = self.request.body
-        return (0 if body is None else len(body)) + (self.received if self._pieces else 0)
+    def plain(self) -> bool: ...
 
-    # --- while the host waits -----------------------------------------------------------------
+    @property
+    def terminal(self) -> bool:
+        """Whether the body said that it is complete."""
+
+    def distrust(self) -> None:
+        """Read less of this body: something of ours has failed on it."""
+
+    def decoded(self) -> None:
+        """Take what comes as it is: the transport has undone its encoding already."""
+
+
+class Handed(NamedTuple):
+    """What capture is handed by those who use its notes.
+
+    Attributes:
+        read_along: begin to read a body as it passes; ``None`` where there is nothing to read.
+        ended: an attempt has ended, in whatever way.
+        dropped: its body was let go of without being closed. Called by finalizers, perhaps within our own
+            locked code: it may only note that.
+        lost: a fault of ours has lost track of a call.
+    """
+
+    read_along: Callable[[Attempt], PassingBody | None]
+    ended: Callable[[Attempt], None]
+    dropped: Callable[[Attempt], None]
+    lost: Callable[[Call], None]
+
+
+def _nothing(data: bytes, now: float) -> None:
+    """Feed of an attempt that has ended."""
+
+
+class Attempt(Struct, eq=False):
+    """Notes of one HTTP attempt. Methods may raise (a fault of ours); those who call them catch that.
+
+    Attributes:
+        candidates: what may read it, by its path.
+        feed: takes the next piece of the body and the time it came at.
+        status: HTTP status, ``None`` before the head.
+        headers: response headers: lower-case names, first values.
+        pieces: the kept part of a plain body.
+        received: bytes of the body so far, as they came; not counted where pieces go straight to the reader.
+        weight: bytes held until this attempt is read.
+        body: what reads the body as it passes, if it is read so.
+        reader: what reads the answer (`_extract`); ``None`` until that is needed.
+        outcome: what it came to (`_extract.ending`), once it has been read.
+        how: ``eof``, ``closed`` or ``failed``; empty until the end.
+        failure: class of the exception (empty for a cancellation) and status of the transport.
+        ended_at: end of the attempt for the purpose of durations, seconds.
+        over: it has ended.
+        once: taken by the first of the ways to end.
+        extensions: of the HTTP request: carries the call over a redirect.
+    """
+
+    handed: Handed
+    call: Call
+    request: Request
+    candidates: Any
+    started_at: float
+    ended_at: float
+    feed: Feed = _nothing
+    status: int | None = None
+    headers: Headers = NO_HEADERS
+    head_at: float | None = None
+    first_byte_at: float | None = None
+    last_byte_at: float | None = None
+    pieces: list[bytes] = []
+    received: int = 0
+    weight: int = 0
+    body: PassingBody | None = None
+    reader: Any = None
+    outcome: Any = None
+    straight: bool = False
+    how: str = ""
+    failure: tuple[str, str] | None = None
+    over: bool = False
+    once: LockType = field(default_factory=Once)
+    extensions: Any = None
 
     def head(self, status: int, headers: Any) -> None:
-        """The response head has arrived; ``headers`` as the client's module has them."""
+        """Note the response head; ``headers`` as the client's module has them."""
         self.head_at = perf_counter()
         self.status = status
-        self.headers = read(headers)
-        if not self.headers.get("content-type", "").startswith(_JSON):
+        self.headers, is_json = read_head(headers)
+        if is_json:
+            self.feed = self._keep
+        else:
             self._read_along()
 
     def _keep(self, data: bytes, now: float) -> None:
-        """A piece of a plain body: kept for later."""
+        """Keep a piece of a plain body for later."""
         self.last_byte_at = now
         if self.first_byte_at is None:
             if not data:
                 return
             self.first_byte_at = now
         self.received += len(data)
-        self._pieces.append(data)
+        self.pieces.append(data)
         if self.received > KEPT_BODY:
             self._read_along()
 
     def _along(self, data: bytes, now: float) -> None:
-        """A piece of a body that is read as it passes."""
+        """Take a piece of a body that is read as it passes."""
         if self.first_byte_at is None:
             if not data:
                 return
             self.first_byte_at = now
         self.last_byte_at = now
         self.received += len(data)
-        if self._feed is not None:
-            try:
-                self._feed(data, now)
-            except BaseException:
-                self._distrust()
-                raise
-            if self._decoder is None and "content-length" not in self.headers:
-                self._straight = True  # nothing is left to do here: the reader itself takes what comes
-                self.feed = self._feed
+        body = self.body
+        if body is not None:
+            body.feed(data, now)
+            if body.plain and "content-length" not in self.headers:
+                self.straight = True  # nothing is left to do here
+                self.feed = body.feed
 
     def doubt(self) -> None:
-        """`feed` has failed: no piece goes straight to the reader any more."""
-        if self._straight:
-            self._straight = False
-            self.last_byte_at = self.reader.fed_at
+        """Let no piece go straight to the reader any more: `feed` has failed."""
+        body = self.body
+        if body is None:
+            return
+        if self.straight:
+            self.straight = False
+            self.last_byte_at = body.fed_at
             self.feed = self._along
-            self._distrust()
+        body.distrust()
 
     def _read_along(self) -> None:
-        """From now on read the body as it passes, after what was kept of it."""
+        """Read the body as it passes from now on, after what was kept of it."""
         self.feed = self._along
-        if self.hub.ready(self):
-            self._open()
-        self._pieces = []
-
-    def _open(self) -> None:
-        """Give the reader the head and the pieces kept so far."""
-        self._opened = True
-        reader, headers = self.reader, self.headers
-        reader.head(self.status, headers)
-        self._feed = reader.feed
-        encoding = headers.get("content-encoding")
-        if encoding and encoding.strip().lower() != "identity":
-            self._decoder = decoder_for(encoding)
-            self._feed = self._decode
-            if self._decoder is None:
-                self.encoding_failed = True
-                self._feed = None
-        self.hub.head_arrived(self)
-        at, pieces = self.last_byte_at, self._pieces
-        if pieces and self._how and self._decoder is None and self._feed is not None:
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            if reader.plain(body):
-                return
-        for piece in pieces:
-            if self._feed is None or at is None:
-                break
-            try:
-                self._feed(piece, at)
-            except BaseException:
-                self._distrust()
-                raise
-
-    def _decode(self, data: bytes, now: float) -> None:
-        decoder, feed = self._decoder, self.reader.feed
-        assert decoder is not None
-        pieces = decoder.decode(data)
-        while True:
-            try:
-                piece = next(pieces, None)
-            except Exception:  # noqa: BLE001 - each codec has error classes of its own
-                self.encoding_failed = True
-                self._feed = None
-                self.facts.malformed.append("encoding")
-                return
-            if piece is None:
-                return
-            feed(piece, now)
-
-    def _distrust(self) -> None:
-        """Something of ours failed on the body: first do without the sinks, then without the body."""
-        facts = self.facts
-        if facts.text_sink is not None or facts.mask_sink is not None:
-            facts.text_sink = facts.mask_sink = None
-            return
-        self._feed = None
-        facts.malformed.append("body")
+        self.body = self.handed.read_along(self)
+        self.pieces = []
 
     def whole(self, content: bytes) -> None:
-        """A body that its transport had already read and decoded."""
-        self.headers = {k: v for k, v in self.headers.items() if k != "content-encoding"}
-        self._decoder = None
-        if self._opened:
-            self.encoding_failed = False
-            self._feed = self.reader.feed
+        """Note a body that its transport had already read and decoded."""
+        self.headers = without(self.headers, "content-encoding")
+        if self.body is not None:
+            self.body.decoded()
         self.feed(content, perf_counter())
 
     def end(self) -> None:
-        """The end of the body was reached."""
-        self._finish("eof", None)
+        """Note that the end of the body was reached."""
+        self.finish("eof")
 
     def fail(self, error: BaseException) -> None:
-        """The transport or the body raised."""
-        self._finish("failed", error)
+        """Note that the transport or the body raised."""
+        if not self.once.acquire(False):
+            return
+        status = transport_error(error)  # the exception itself holds the host's frames: it is not kept
+        self.failure = ("" if status == "cancelled" else type(error).__name__, status)
+        self.ended_at = perf_counter()
+        self._over("failed")
 
     def close(self) -> None:
-        """The host closed the response, read to the end or not."""
+        """Note that the host closed the response, read to the end or not."""
         if not self.over:
             context = sys.exc_info()[1]
-            if context is not None and is_cancellation(context) and not self._complete():
-                self._finish("failed", context)
+            if context is not None and is_cancellation(context) and not self.complete():
+                self.fail(context)
             else:
-                self._finish("closed", None)
+                self.finish("closed")
 
     def drop(self) -> None:
-        """The host let go of the body without closing it.
-
-        This runs inside the garbage collector, perhaps in the middle of our own locked code:
-        only note it, the hub reports it at its next turn.
-        """
+        """Note that the host let go of the body without closing it; called by finalizers."""
         if not self.over:
-            self.hub.dropped.append(self)
+            self.handed.dropped(self)
 
-    def finish_dropped(self) -> None:
-        """Report a body that was dropped; called by the hub outside the collector."""
-        self._finish("closed", None)
-
-    def _finish(self, how: str, error: BaseException | None) -> None:
-        try:
-            del self._open_yet  # succeeds once, whoever else tries: one step of C
-        except AttributeError:
+    def finish(self, how: str) -> None:
+        """End without an exception, when the last piece of the body came."""
+        if not self.once.acquire(False):
             return
+        if self.straight and self.body is not None:
+            self.last_byte_at = self.body.fed_at
+        self.ended_at = self.last_byte_at or (self.head_at if how == "closed" else None) or perf_counter()
+        self._over(how)
+
+    def _over(self, how: str) -> None:
         self.over = True
-        self._how = how
+        self.how = how
         self.feed = _nothing  # no cycle through a bound method, nothing more to see
-        if error is not None:  # the exception itself holds the host's frames: it is not kept
-            self.ended_at = perf_counter()
-            status = transport_error(error)
-            self._failure = ("" if status == "cancelled" else type(error).__name__, status)
-        else:  # when the last piece of the body came
-            if self._straight:
-                self.last_byte_at = self.reader.fed_at
-            at = self.last_byte_at
-            self.ended_at = at or (self.head_at if how == "closed" else None) or perf_counter()
-        self.hub.attempt_ended(self)
+        body = self.request.body
+        self.weight = (0 if body is None else len(body)) + (self.received if self.pieces else 0)
+        self.handed.ended(self)
 
-    # --- later -----------------------------------------------------------------------------------
+    def complete(self) -> bool:
+        """Return whether the whole answer was seen, though the host may not have read on to the end of the body."""
+        return (self.body is not None and self.body.terminal) or self.fully_read()
 
-    def conclude(self) -> None:
-        """Read what was kept, and say what the attempt came to. Called once, by the hub."""
-        how = self._how
-        try:
-            if not self._opened and self.status is not None:
-                self._open()
-            self.reader.finish(how == "eof" or (how == "closed" and self._fully_read()))
-        except Exception as fault:  # noqa: BLE001 - a fault of ours must not lose the call
-            guard.fault("extract", fault)
-        self._pieces = []
-        self._feed = None
-        self._say(how)
-
-    def _say(self, how: str) -> None:
-        facts, status = self.facts, self.status
-        self.ending, self.error_type = Ending.OK, ""
-        self.attempt_status = attempt_status(status) if status is not None else "other_error"
-        if self._failure is not None:
-            name, transport = self._failure
-            self.ending = Ending.ERROR if name else Ending.CANCELLED
-            self.error_type = name
-            self.attempt_status = transport
-        elif status is not None and status >= 400:
-            self.ending = Ending.ERROR
-            self.error_type = self._provider_error() or str(status)
-        elif facts.error_type or facts.error_code:
-            self.ending = Ending.ERROR
-            self.error_type = self._provider_error() or "_OTHER"
-        elif how == "closed" and not self._complete():
-            self.ending = Ending.ABANDONED
-        elif facts.stream and not facts.terminal and not self.encoding_failed and facts.llm_call:
-            self.ending = Ending.INCOMPLETE
-
-    def _provider_error(self) -> str:
-        facts = self.facts
-        if facts.error_code in SPEND_LIMIT_CODES:
-            return facts.error_code or ""
-        return facts.error_type or facts.error_code or ""
-
-    def _complete(self) -> bool:
-        """Whether the whole answer was seen, though nobody read on to the end of the body."""
-        return (self.reader is not None and self.facts.terminal) or self._fully_read()
-
-    def _fully_read(self) -> bool:
+    def fully_read(self) -> bool:
+        """Return whether as many bytes came as the head announced."""
         length = self.headers.get("content-length")
         return length is not None and length.isdecimal() and int(length[:18]) == self.received
 
 
-def _nothing(data: bytes, now: float) -> None:
-    """Feed of an exchange that has ended."""
+# --- the boundary to the host --------------------------------------------------------------------
+
+
+def take_notes(method: Callable[..., Any], attempt: Attempt, *arguments: Any) -> None:
+    """Call a method of `Attempt`; a fault of ours ends here, and the attempt with it."""
+    try:
+        method(attempt, *arguments)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        guarded_call(attempt.handed.lost, attempt.call)
+
+
+def guarded_call(method: Callable[..., Any], *arguments: Any) -> None:
+    """Call a function; a fault of ours ends here."""
+    try:
+        method(*arguments)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+
+
+def attach(attempt: Attempt, response: Any, shell: Any) -> None:
+    """Note the head of a response, and its body as the host reads it. Never raises."""
+    try:
+        attempt.head(response.status_code, response.headers)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("extract", fault)
+    try:
+        if not response.is_stream_consumed:
+            response.stream = shell(response.stream, attempt)
+            return
+        attempt.whole(response.content)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+    take_notes(Attempt.end, attempt)
+
+
+def _feed_fault(attempt: Attempt, fault: Exception) -> None:
+    guard.fault("extract", fault)
+    take_notes(Attempt.doubt, attempt)
+
+
+class _Shell:
+    """What both shells share: the inner stream, the attempt, and being dropped."""
+
+    def __init__(self, inner: Any, attempt: Attempt) -> None:
+        self._inner = inner
+        self._attempt = attempt
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_attempt"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+
+def _dropped(shell: Any) -> None:
+    """Finalize a shell whose body is not over."""
+    attempt = shell.__dict__.get("_attempt")
+    if attempt is not None and not attempt.over:
+        take_notes(Attempt.drop, attempt)
+
+
+_SHELLS: dict[str, tuple[Any, Any]] = {}
+
+
+def shells(module: ModuleType) -> tuple[Any, Any]:
+    """Return the sync and the async shell for ``httpx`` or ``httpx2`` (they derive from its stream classes)."""
+    made = _SHELLS.get(module.__name__)
+    if made is not None:
+        return made
+
+    class SyncBody(_Shell, module.SyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            attempt = self._attempt
+            try:
+                for piece in self._inner:
+                    try:
+                        attempt.feed(piece, perf_counter())
+                    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+                        _feed_fault(attempt, fault)
+                    yield piece
+            except GeneratorExit:
+                take_notes(Attempt.drop, attempt)
+                raise
+            except BaseException as error:
+                take_notes(Attempt.fail, attempt, error)
+                raise
+            take_notes(Attempt.end, attempt)
+            self.__class__ = SyncBody
+
+        def close(self) -> None:
+            take_notes(Attempt.close, self._attempt)
+            self.__class__ = SyncBody
+            self._inner.close()
+
+    # Only until the body is over: what a signal's handler raises in a finalizer never reaches the host
+    class UnreadSyncBody(SyncBody):
+        __del__ = _dropped
+
+    class AsyncBody(_Shell, module.AsyncByteStream):  # type: ignore[misc, name-defined]
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            attempt = self._attempt
+            try:
+                async for piece in self._inner:
+                    try:
+                        attempt.feed(piece, perf_counter())
+                    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+                        _feed_fault(attempt, fault)
+                    yield piece
+            except GeneratorExit:
+                take_notes(Attempt.drop, attempt)
+                raise
+            except BaseException as error:
+                take_notes(Attempt.fail, attempt, error)
+                raise
+            take_notes(Attempt.end, attempt)
+            self.__class__ = AsyncBody
+
+        async def aclose(self) -> None:
+            take_notes(Attempt.close, self._attempt)
+            self.__class__ = AsyncBody
+            await self._inner.aclose()
+
+    class UnreadAsyncBody(AsyncBody):
+        __del__ = _dropped
+
+    _SHELLS[module.__name__] = (UnreadSyncBody, UnreadAsyncBody)
+    return _SHELLS[module.__name__]

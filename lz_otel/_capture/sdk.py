@@ -11,14 +11,14 @@ import functools
 import sys
 import weakref
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context
 
-from lz_otel._capture.bodies import forget
-from lz_otel._capture.calls import Call, current_call, current_operation
+from lz_otel._capture.attempt import guarded_call
+from lz_otel._capture.call import Call, current_call
 from lz_otel._capture.transports import as_function, hook_client
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.memory import Locked
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.transports import Hooks
 
-__all__ = ["SdkHooks"]
+__all__ = ["PACKAGES", "HandedCalls", "SdkHooks"]
 
 PACKAGES = ("anthropic", "openai")
 _PATIENCE = 1.0  # seconds to wait for another thread that looks inside: longer than it takes (C)
@@ -37,17 +37,40 @@ def _nothing() -> None:
     """A reference to nothing."""
 
 
+class HandedCalls(NamedTuple):
+    """What the hooks on SDKs are handed.
+
+    Attributes:
+        opened: a request method was entered: when, of which client, with which options; gives the call.
+        entered: inside of it, where the SDK's own span is current.
+        left: it was left, by its result or by an exception.
+        lost: a fault of ours has lost track of a call.
+    """
+
+    opened: Callable[[float, Any, Any], Call]
+    entered: Callable[[Call], None]
+    left: Callable[[Call, BaseException | None], None]
+    lost: Callable[[Call], None]
+
+
 class SdkHooks(Locked):
-    """The hooks on the SDKs' client classes, one module at a time."""
+    """The hooks on the SDKs' client classes, one module at a time.
+
+    Attributes:
+        handed: who is told of calls; ``None`` while observing is switched off.
+        inside: the inner methods are hooked too.
+        last: a weak reference to the client that was looked at last.
+    """
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__()
         self.hooks = hooks
+        self.handed: HandedCalls | None = None
         self.inside = False
         self._modules: list[ModuleType] = []
         self._installed: dict[tuple[str, str, str], tuple[Any, Any]] = {}
         self._looked_at: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.last: Callable[[], Any] = _nothing  # a weak reference to the client that was looked at last
+        self.last: Callable[[], Any] = _nothing
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -96,6 +119,7 @@ class SdkHooks(Locked):
 
     def remove(self) -> None:
         """Take off the hooks that are still on top."""
+        self.handed = None
         self._looked_at = weakref.WeakSet()
         self.last = _nothing
         self.inside = False
@@ -110,8 +134,8 @@ class SdkHooks(Locked):
 def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> Call | None:
     """Open a call; ``None`` when switched off or already inside one. Never raises."""
     try:
-        hub = owner.hooks.hub
-        if hub is None:
+        handed = owner.handed
+        if handed is None:
             return None
         outer = current_call.get()
         if outer is not None and not outer.exited:
@@ -119,16 +143,9 @@ def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> Call | None:
         http = getattr(client, "_client", None)
         if http is not None and http is not owner.last():
             owner.look_at(http)
-        call = Call(perf_counter(), sdk=True, operation=current_operation.get())
-        call.generation = hub.generation
-        spans = hub.spans
-        if spans is not None and spans.active():
-            call.prompt = True
-            if not owner.inside:
-                owner.look_inside()
-            call.span_token = spans.sdk_begun(
-                call, client, args[1] if len(args) > 1 else kwargs.get("options")
-            )
+        call = handed.opened(perf_counter(), client, args[1] if len(args) > 1 else kwargs.get("options"))
+        if call.urgent and not owner.inside:
+            owner.look_inside()
         call.token = current_call.set(call)  # last of all: what fails before it leaves nothing behind
         return call
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
@@ -138,6 +155,7 @@ def _begin(owner: SdkHooks, client: Any, args: Any, kwargs: Any) -> Call | None:
 
 def _exit(owner: SdkHooks, call: Call, error: BaseException | None) -> None:
     """Close a call. Never raises."""
+    handed = owner.handed
     try:
         token, call.token = call.token, None  # it holds the call, and the call must not hold itself
         try:  # noqa: SIM105 - suppress() costs ten times as much, on every call
@@ -146,25 +164,20 @@ def _exit(owner: SdkHooks, call: Call, error: BaseException | None) -> None:
             pass
         if call.span_token is not None:
             context.detach(call.span_token)
-        hub = owner.hooks.hub
-        if hub is not None:
-            hub.call_left(call, error)
+        if handed is not None:
+            handed.left(call, error)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
-        hub = owner.hooks.hub
-        if hub is not None:
-            forget(hub, call)
+        if handed is not None:
+            guarded_call(handed.lost, call)
 
 
 def _look_for_span(owner: SdkHooks) -> None:
-    """Inside the SDK's own span, if it makes one, and before HTTP spans hide it. Never raises."""
-    try:
-        hub = owner.hooks.hub
+    """Note the SDK's own span, if it makes one, before HTTP spans hide it. Never raises."""
+    with guarded("spans"):
         call = current_call.get()
-        if hub is not None and hub.spans is not None and call is not None:
-            hub.spans.sdk_span(call)
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("spans", fault)
+        if owner.handed is not None and call is not None:
+            owner.handed.entered(call)
 
 
 def _sync_inner(owner: SdkHooks, original: Any) -> Any:

@@ -16,8 +16,8 @@ from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._capture.bodies import shells, tell
-from lz_otel._capture.calls import inner_seen
+from lz_otel._capture.attempt import Attempt, attach, shells, take_notes
+from lz_otel._capture.call import inner_seen
 from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
@@ -34,10 +34,15 @@ _KEYS = itertools.count()
 
 
 class Hooks:
-    """The hooks in force. ``hub`` is asked for an observer of each request; ``None``: not ours."""
+    """The hooks in force.
+
+    Attributes:
+        begin: asked about each request, with the time it began (``None``: now); gives the attempt to take notes
+            in, or ``None`` for a request that is no LLM call. ``None`` while observing is switched off.
+    """
 
     def __init__(self) -> None:
-        self.hub: Any = None
+        self.begin: Callable[[Any, float | None], Attempt | None] | None = None
         self._installed: dict[tuple[str, str], tuple[Any, Any]] = {}
 
     @property
@@ -60,7 +65,7 @@ class Hooks:
 
     def remove(self) -> None:
         """Take off what is ours and on top; what is buried stays, switched off."""
-        self.hub = None
+        self.begin = None
         for (name, method), (original, hook) in list(self._installed.items()):
             class_name = next(c for c, m in _POINTS if m == method)
             cls = getattr(sys.modules[name], class_name)
@@ -91,76 +96,58 @@ def as_function(original: Any) -> Callable[..., Any]:
     return bound
 
 
-def _begin(hooks: Any, request: Any, started_at: float | None = None) -> Any:
-    """An observer for this request, or ``None``. Never raises."""
-    hub = hooks.hub
-    if hub is None:
+def _begin(hooks: Hooks, request: Any, started_at: float | None = None) -> Attempt | None:
+    """Return the attempt that this request is, ``None`` for one that is no LLM call. Never raises."""
+    begin = hooks.begin
+    if begin is None or request.method != "POST":
         return None
     try:
-        if request.method != "POST":
-            return None
-        observer = hub.begin(request, started_at)
-        if observer is not None:
+        attempt = begin(request, started_at)
+        if attempt is not None:
             seen = inner_seen.get()
             if seen is not None:
                 seen.append(True)
-        return observer
+        return attempt
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
         return None
 
 
-def _attach(observer: Any, response: Any, body: Any) -> None:
-    """Let the observer see the head, and the body as the host reads it. Never raises."""
-    try:
-        observer.head(response.status_code, response.headers)
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("extract", fault)
-    try:
-        if not response.is_stream_consumed:
-            response.stream = body(response.stream, observer)
-            return
-        observer.whole(response.content)
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("capture", fault)
-    tell(observer.end)
-
-
-def _sync_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
+def _sync_hook(hooks: Hooks, module: ModuleType, original: Any) -> Any:
     body, _ = shells(module)
     call = as_function(original)
 
     @functools.wraps(original)
     def handle_request(self: Any, request: Any) -> Any:
-        observer = _begin(hooks, request)
-        if observer is None:
+        attempt = _begin(hooks, request)
+        if attempt is None:
             return call(self, request)
         try:
             response = call(self, request)
         except BaseException as error:
-            tell(observer.fail, error)
+            take_notes(Attempt.fail, attempt, error)
             raise
-        _attach(observer, response, body)
+        attach(attempt, response, body)
         return response
 
     return handle_request
 
 
-def _async_hook(hooks: Any, module: ModuleType, original: Any) -> Any:
+def _async_hook(hooks: Hooks, module: ModuleType, original: Any) -> Any:
     _, body = shells(module)
     call = as_function(original)
 
     @functools.wraps(original)
     async def handle_async_request(self: Any, request: Any) -> Any:
-        observer = _begin(hooks, request)
-        if observer is None:
+        attempt = _begin(hooks, request)
+        if attempt is None:
             return await call(self, request)
         try:
             response = await call(self, request)
         except BaseException as error:
-            tell(observer.fail, error)
+            take_notes(Attempt.fail, attempt, error)
             raise
-        _attach(observer, response, body)
+        attach(attempt, response, body)
         return response
 
     return handle_async_request
@@ -251,9 +238,9 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
                 inner_seen.reset(token)
             except ValueError:  # closed in another context: the variable dies with its own
                 pass
-        observer = None if seen else _begin(hooks, request, started_at)
-        if observer is not None:
-            _attach(observer, response, sync_body)
+        attempt = None if seen else _begin(hooks, request, started_at)
+        if attempt is not None:
+            attach(attempt, response, sync_body)
         return response
 
     async def handle_async_request(request: Any) -> Any:
@@ -271,9 +258,9 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
                 inner_seen.reset(token)
             except ValueError:  # closed in another context: the variable dies with its own
                 pass
-        observer = None if seen else _begin(hooks, request, started_at)
-        if observer is not None:
-            _attach(observer, response, async_body)
+        attempt = None if seen else _begin(hooks, request, started_at)
+        if attempt is not None:
+            attach(attempt, response, async_body)
         return response
 
     hook = handle_request if method == "handle_request" else handle_async_request
@@ -295,9 +282,9 @@ def _now() -> float | None:
 
 
 def _report_failure(hooks: Hooks, request: Any, started_at: float | None, error: BaseException) -> None:
-    observer = _begin(hooks, request, started_at)
-    if observer is not None:
-        tell(observer.fail, error)
+    attempt = _begin(hooks, request, started_at)
+    if attempt is not None:
+        take_notes(Attempt.fail, attempt, error)
 
 
 def unhook_clients() -> None:

@@ -23,7 +23,6 @@ from lz_otel._ground.guard import guard
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from lz_otel._measure.rules import Ended
     from lz_otel.model import EndedCall
 
 __all__ = ["AuditLog", "CallLog"]
@@ -44,7 +43,7 @@ class CallLog:
             cache_logger_on_first_use=True,
         )
 
-    def write(self, ended: Ended, exchange: EndedCall | None) -> None:
+    def write(self, ended: EndedCall) -> None:
         """Log an ended call."""
         operation, provider, model, route, group = ended.common
         facts = ended.facts
@@ -68,7 +67,7 @@ class CallLog:
             "cache_read_tokens": facts.cache_read_tokens,
             "cache_write_tokens": facts.cache_write_tokens,
             "cost_usd": None if ended.cost is None else ended.cost.usd,
-            "trace_id": None if exchange is None else exchange.trace_id,
+            "trace_id": ended.trace_id,
         }
         for result in ended.results:
             if result.verdict is not None:
@@ -158,13 +157,11 @@ class AuditLog:
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
 
-    def write(self, ended: Ended, exchange: EndedCall | None) -> None:
+    def write(self, ended: EndedCall) -> None:
         """Keep the original of a call that asked for pruning."""
-        if exchange is None or not any(
-            r.verdict is not None and r.verdict.mechanism == "pruning" for r in ended.results
-        ):
+        if not any(r.verdict is not None and r.verdict.mechanism == "pruning" for r in ended.results):
             return
-        body = exchange.request.body
+        body = ended.request.body
         if body is None or len(body) > _MAX_ENTRY:
             guard_count(ValueError("audit entry"))
             return
@@ -177,7 +174,7 @@ class AuditLog:
             "route": ended.common[3],
             "group": ended.common[4],
             "response_id": ended.facts.response_id,
-            "trace_id": exchange.trace_id,
+            "trace_id": ended.trace_id,
             "body": body,
         }
         try:

@@ -2,9 +2,12 @@
 
 A collection runs in the middle of whatever its thread was doing: perhaps our own locked code, perhaps
 prometheus_client's. It may close a response of the host (a generator that was dropped within a ``with`` block
-is ended by it), so what is told to us meanwhile is only noted, and worked off by the next call or scrape.
+is ended by it), so what happens meanwhile is only noted, and worked off by the next call or scrape.
 
-The collector's callback is made of C functions only: what a signal's handler raises in one of Python is lost
+``gc.callbacks`` calls ``callback("start", info)`` and ``callback("stop", info)``, where ``info`` is a dictionary
+with the same three keys both times. The callback here is ``setattr(COLLECTING, phase, info)``: setting ``start`` adds
+those keys to the set, setting ``stop`` takes them out again. So the set is empty but for the time of a collection,
+and ``if COLLECTING:`` costs no call. All of it is C: what a signal's handler raises in a callback of Python is lost
 to the host ("Exception ignored in ...").
 """
 
@@ -13,43 +16,38 @@ from __future__ import annotations
 import functools
 import gc
 from contextlib import suppress
-from typing import Any
 
-__all__ = ["after_fork_in_child", "inside", "unwatch", "watch"]
-
-
-class _Phase(list[Any]):
-    """Ends with the collector's dictionary while it works, with a name of that dictionary's afterwards."""
-
-    start = property(None, list.append)
-    stop = property(None, list.__init__)
+__all__ = ["COLLECTING", "after_fork_in_child", "unwatch", "watch"]
 
 
-_phase = _Phase(["never"])
-_note = functools.partial(setattr, _phase)  # called with "start" or "stop", and a dictionary
+class _Phase(set[str]):
+    """Holds the keys of the collector's dictionary while it works."""
+
+    start = property(None, set.update)
+    stop = property(None, set.difference_update)
 
 
-def inside() -> bool:
-    """Whether the collector is at work, in this thread or (for a moment, and harmless) in another.
+COLLECTING = _Phase()
+"""True while the collector works, in this thread or (for a moment, and harmless) in another.
 
-    Always false before `watch`.
-    """
-    return type(_phase[-1]) is dict
+Always false before `watch`.
+"""
+_callback = functools.partial(setattr, COLLECTING)
 
 
 def watch() -> None:
-    """Be told of collections (about 0.6 microseconds for each)."""
-    if _note not in gc.callbacks:
-        gc.callbacks.append(_note)
+    """Follow collections (about 0.6 microseconds for each)."""
+    if _callback not in gc.callbacks:
+        gc.callbacks.append(_callback)
 
 
 def after_fork_in_child() -> None:
-    """The thread that was collecting may not be here."""
-    _phase[:] = ["never"]
+    """Forget a collection of the parent: the thread at it is not here."""
+    COLLECTING.clear()
 
 
 def unwatch() -> None:
-    """Be told no more."""
+    """Follow collections no more."""
     with suppress(ValueError):
-        gc.callbacks.remove(_note)
-    _phase[:] = ["never"]
+        gc.callbacks.remove(_callback)
+    COLLECTING.clear()

@@ -7,30 +7,30 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from lz_otel.catalogue import STATUSES
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     Raw = list[tuple[bytes, bytes]]
 
 __all__ = [
+    "NO_HEADERS",
     "Headers",
-    "attempt_status",
     "disjoint",
     "is_cancellation",
     "keep",
     "lower",
     "read",
+    "read_head",
     "transport_error",
+    "without",
 ]
 
 D = TypeVar("D")
 
+_JSON = "application/json"
 _name = itemgetter(0)
 _MAX_HEADERS = 512
 _MAX_SHAPES, _MAX_SHAPE = 256, 4096
-_STATUS = {int(s): s for s in STATUSES if s.isdigit()}
 
 # Exception classes of httpx and httpx2 by name: the two packages share names, not classes.
 _BY_CLASS = {
@@ -97,16 +97,28 @@ _UNREAD = {
 }
 
 
+class _Lacks(dict[frozenset[str], bool]):
+    """Sets of names to whether none of them is in a head of this shape; asking again calls no Python."""
+
+    def __init__(self, at: dict[str, int]) -> None:
+        super().__init__()
+        self._at = at
+
+    def __missing__(self, names: frozenset[str]) -> bool:
+        answer = self[names] = names.isdisjoint(self._at)
+        return answer
+
+
 class _Shape:
     """The names of one head, in their order: the heads of one peer nearly always have the same.
 
     Attributes:
         places: which values are kept; bounded, whatever the peer sends.
         at: lower-case name to the place of its first value among those.
-        without: sets of names that were asked for, and whether none of them is here.
+        lacks: whether none of a set of names is here.
     """
 
-    __slots__ = ("at", "places", "without")
+    __slots__ = ("at", "lacks", "places")
 
     def __init__(self, names: list[bytes]) -> None:
         first: dict[str, int] = {}
@@ -115,18 +127,19 @@ class _Shape:
         kept = [(name, place) for name, place in first.items() if name not in _UNREAD]
         self.places = tuple(place for _, place in kept)
         self.at = {name: index for index, (name, _) in enumerate(kept)}
-        self.without: dict[frozenset[str], bool] = {}
+        self.lacks = _Lacks(self.at)
 
 
 class Headers(Mapping[str, str]):
     """Lower-case names with their first values, decoded when they are asked for; without those nobody reads."""
 
-    __slots__ = ("_at", "_shape", "_values")
+    __slots__ = ("_at", "_values", "lacks")
 
     def __init__(self, values: list[bytes], shape: _Shape) -> None:
         self._values = values
-        self._shape = shape
         self._at = shape.at
+        self.lacks = shape.lacks
+        """``lacks[names]``: whether none of these names is here; worked out once for all heads of a shape."""
 
     def __getitem__(self, name: str) -> str:
         return str(self._values[self._at[name]], "latin-1")
@@ -174,6 +187,12 @@ def read(headers: Any) -> Headers:
     return lower(headers.raw)
 
 
+def read_head(headers: Any) -> tuple[Headers, bool]:
+    """As `read`, and whether ``content-type`` is JSON: such a body has a known end and can be read later."""
+    head = read(headers)
+    return head, head.get("content-type", "").startswith(_JSON)
+
+
 def lower(raw: Raw) -> Headers:
     """Lower-case names with their first values; bounded, whatever the peer sends.
 
@@ -194,6 +213,17 @@ def _shape_of(rows: Sequence[Sequence[bytes]]) -> _Shape:
     return _shape(names)
 
 
+NO_HEADERS = Headers([], _Shape([]))
+"""The head of a response that has not arrived."""
+
+
+def without(headers: Headers, name: str) -> Headers:
+    """Return the same head without one of its names."""
+    return lower(
+        [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items() if key != name]
+    )
+
+
 def keep(names: frozenset[str]) -> None:
     """From now on keep the values of these headers, whatever they are called: somebody has asked for them."""
     if not names.isdisjoint(_UNREAD):
@@ -205,19 +235,7 @@ def disjoint(names: frozenset[str], headers: Mapping[str, str]) -> bool:
     """Whether headers have none of these names."""
     if type(headers) is not Headers:
         return names.isdisjoint(headers)
-    without = headers._shape.without  # the class's own: worked out once per shape
-    found = without.get(names)
-    if found is None:
-        found = without[names] = names.isdisjoint(headers._at)
-    return found
-
-
-def attempt_status(status: int) -> str:
-    """HTTP status as a value of the catalogue's closed list."""
-    found = _STATUS.get(status)
-    if found is not None:
-        return found
-    return f"{status // 100}xx" if 100 <= status <= 599 else "5xx"
+    return headers.lacks[names]
 
 
 def is_cancellation(error: BaseException) -> bool:

@@ -8,91 +8,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
+from lz_otel.mechanisms import ALL, REPLACES, REPLAYS
 from lz_otel.model import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lz_otel.model import Facts
+    from lz_otel.model import EndedCall
 
-__all__ = ["Ended", "attempt", "call", "limits", "usage_missing_reason", "zeros"]
+__all__ = ["attempt", "call", "limits", "path_of", "usage_missing_reason", "zeros"]
 
 Row = tuple[Any, tuple[str, ...], Any]
-# Mechanisms that shorten a full inference; the others replace it (contract, "path").
-_SHORTEN = ("prompt_cache", "pruning")
+_EFFECTS = {row.name: row.effect for row in ALL}
 _MIN_RATE_SECONDS = 1e-3
-_FULL = ("full", "")
 
 
-class Ended:
-    """A call that has ended, with everything that the rules need.
+def path_of(results: Iterable[Any]) -> tuple[str, str, bool]:
+    """Return ``lz.path``, ``lz.served_by`` and whether a stored answer was sent again.
 
-    Attributes:
-        common: values of the common attributes, capped.
-        results: conclusions of the mechanisms (``_judge.result.Result``).
-        cost: of ``_judge.cost`` (has ``usd``), or ``None`` when unpriced.
-        cached: a response cache answered: no model ran, nothing is counted twice.
+    A stored answer was there before any other mechanism could serve; mechanisms that shorten a full inference
+    do not replace it.
     """
-
-    __slots__ = (
-        "cached",
-        "common",
-        "compressed",
-        "cost",
-        "ended_at",
-        "ending",
-        "error_type",
-        "facts",
-        "first_byte_at",
-        "path",
-        "response_model",
-        "results",
-        "served_by",
-        "started_at",
-        "status",
-    )
-
-    def __init__(
-        self,
-        facts: Facts,
-        common: tuple[str, ...],
-        started_at: float,
-        ended_at: float,
-        first_byte_at: float | None,
-        ending: str,
-        error_type: str,
-        status: int | None,
-        response_model: str,
-        compressed: bool = False,
-        results: Sequence[Any] = (),
-        cost: Any = None,
-    ) -> None:
-        self.facts = facts
-        self.common = common
-        self.started_at = started_at
-        self.ended_at = ended_at
-        self.first_byte_at = first_byte_at
-        self.ending = ending
-        self.error_type = error_type
-        self.status = status
-        self.response_model = response_model
-        self.compressed = compressed
-        self.results = results
-        self.cost = cost
-        self.path, self.served_by = path_of(results) if results else _FULL
-        self.cached = self.served_by == "response_cache"
-
-
-def path_of(results: Iterable[Any]) -> tuple[str, str]:
-    """``lz.path`` and ``lz.served_by``: a response cache answers before any other mechanism can."""
     served = ""
     for result in results:
         verdict = result.verdict
-        if verdict is not None and verdict.decision == "hit" and verdict.mechanism not in _SHORTEN:
-            if verdict.mechanism == "response_cache":
-                return "fast", "response_cache"
-            served = served or verdict.mechanism
-    return ("fast", served) if served else _FULL
+        if verdict is not None and verdict.decision == "hit":
+            effect = _EFFECTS[verdict.mechanism]
+            if effect == REPLAYS:
+                return "fast", verdict.mechanism, True
+            if effect == REPLACES:
+                served = served or verdict.mechanism
+    return ("fast", served, False) if served else ("full", "", False)
 
 
 def attempt(common: tuple[str, ...], status: str, retry_reason: str | None) -> list[Row]:
@@ -103,7 +49,7 @@ def attempt(common: tuple[str, ...], status: str, retry_reason: str | None) -> l
     return rows
 
 
-def call(ended: Ended, legacy: bool = False) -> list[Row]:
+def call(ended: EndedCall, legacy: bool = False) -> list[Row]:
     """A call has ended."""
     facts, common = ended.facts, ended.common
     stream = "true" if facts.stream else "false"
@@ -123,7 +69,7 @@ def call(ended: Ended, legacy: bool = False) -> list[Row]:
     rows: list[Row] = [(metric, shared, duration)]
     if legacy:
         rows.append((c.LEGACY_OPERATION_DURATION, (*shared, common[1]), duration))
-    if not ended.cached:
+    if not ended.stored:
         if facts.stream:
             _stream(ended, rows)
         _usage(ended, rows, legacy)
@@ -135,7 +81,7 @@ def call(ended: Ended, legacy: bool = False) -> list[Row]:
     return rows
 
 
-def _stream(ended: Ended, rows: list[Row]) -> None:
+def _stream(ended: EndedCall, rows: list[Row]) -> None:
     facts, common = ended.facts, ended.common
     on_path = (*common, ended.path)
     if ended.first_byte_at is not None and ended.status is not None and ended.status < 400:
@@ -151,7 +97,7 @@ def _stream(ended: Ended, rows: list[Row]) -> None:
         rows.append((c.OUTPUT_RATE, on_path, facts.output_tokens / (last - first)))
 
 
-def _usage(ended: Ended, rows: list[Row], legacy: bool) -> None:
+def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
     facts = ended.facts
     base = (*ended.common, ended.response_model)
     if facts.inference or facts.input_tokens is not None:
@@ -195,14 +141,14 @@ def _by_modality(
     rows.append((metric, text, float(rest)))
 
 
-def usage_missing_reason(ended: Ended) -> str | None:
+def usage_missing_reason(ended: EndedCall) -> str | None:
     """Why a call has no usage; ``None`` when it has, or when no model ran for it."""
     facts = ended.facts
     if facts.usage_seen or ended.status is None or ended.status >= 300:
         return None
     if ended.ending in (Ending.ABANDONED, Ending.CANCELLED, Ending.INCOMPLETE, Ending.ERROR):
         return "ended_early"
-    if ended.compressed:
+    if ended.encoding_failed:
         return "compressed"
     if "body" in facts.malformed or "usage" in facts.malformed or "encoding" in facts.malformed:
         return "malformed"
@@ -211,7 +157,7 @@ def usage_missing_reason(ended: Ended) -> str | None:
     return "not_sent"
 
 
-def _verdicts(ended: Ended, rows: list[Row]) -> None:
+def _verdicts(ended: EndedCall, rows: list[Row]) -> None:
     common = ended.common
     for result in ended.results:
         verdict = result.verdict
@@ -232,11 +178,11 @@ def _verdicts(ended: Ended, rows: list[Row]) -> None:
             rows.append((metric, (*common, *extra), value))
 
 
-def _money(ended: Ended, rows: list[Row]) -> None:
+def _money(ended: EndedCall, rows: list[Row]) -> None:
     cost = ended.cost
     if cost is not None:
         rows.append((c.COST_USD, (*ended.common, ended.response_model), cost.usd))
-    elif ended.facts.llm_call and ended.facts.input_tokens is not None and not ended.cached:
+    elif ended.facts.llm_call and ended.facts.input_tokens is not None and not ended.stored:
         rows.append((c.COST_UNPRICED, ended.common, 1.0))
 
 

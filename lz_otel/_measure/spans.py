@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from opentelemetry.trace import Span, TracerProvider
 
-    from lz_otel._capture.attempt import Attempt
-    from lz_otel._capture.calls import Call
-    from lz_otel._measure.rules import Ended
+    from lz_otel._capture.call import Call
+    from lz_otel.model import EndedCall, Facts
 
 __all__ = ["Spans", "traced"]
 
@@ -114,14 +113,13 @@ class Spans:
         call.span = (span, True)
         return span
 
-    def attempt_begun(self, call: Call, observer: Attempt) -> None:
+    def attempt_begun(self, call: Call, facts: Facts) -> None:
         """The first attempt of a call that has no span yet."""
         if call.span is None and self.active():
             current = trace.get_current_span()
             if _genai(current):
                 call.span = (current, False)
             else:
-                facts = observer.facts
                 self._start(call, facts.operation, clean(facts.request_model or ""))
 
     @staticmethod
@@ -129,7 +127,7 @@ class Spans:
         """Whether the call's span is somebody else's, who will end it as soon as the body has ended."""
         return call.span is not None and not call.span[1]
 
-    def call_ended(self, call: Call, observer: Attempt, ended: Ended) -> None:
+    def call_ended(self, call: Call, ended: EndedCall) -> None:
         """Write what is known and end the span, if it is ours."""
         if call.span is None:
             return
@@ -137,7 +135,7 @@ class Spans:
         call.span = None
         if not span.is_recording():
             return  # an SDK may have ended its span at the terminal event
-        attributes = self._verdicts(ended, observer)
+        attributes = self._verdicts(ended)
         if own:
             attributes |= self._standard(ended)
         span.set_attributes(attributes)
@@ -147,7 +145,7 @@ class Spans:
             offset = int(max(0.0, perf_counter() - ended.ended_at) * 1e9)
             span.end(end_time=time_ns() - offset)
 
-    def _verdicts(self, ended: Ended, observer: Attempt) -> dict[str, Any]:
+    def _verdicts(self, ended: EndedCall) -> dict[str, Any]:
         out: dict[str, Any] = {"lz.path": ended.path, "lz.ending": ended.ending}
         if ended.served_by:
             out["lz.served_by"] = ended.served_by
@@ -155,8 +153,8 @@ class Spans:
             out["lz.route"] = ended.common[3]
         if ended.common[4]:
             out["lz.group"] = ended.common[4]
-        out["lz.attempts"] = observer.call.attempts
-        trace_id = observer.headers.get("x-anthropic-trace-id")
+        out["lz.attempts"] = ended.attempts
+        trace_id = ended.response_headers.get("x-anthropic-trace-id")
         if trace_id and len(trace_id) <= 128 and trace_id.isprintable():
             out["lz.scheduling.trace_id"] = trace_id
         for result in ended.results:
@@ -169,7 +167,7 @@ class Spans:
             out["lz.cost.usd"] = ended.cost.usd
         return out
 
-    def _standard(self, ended: Ended) -> dict[str, Any]:
+    def _standard(self, ended: EndedCall) -> dict[str, Any]:
         facts = ended.facts
         values: dict[str, Any] = {
             "gen_ai.provider.name": facts.provider,

@@ -17,7 +17,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue
-from lz_otel._ground import gc_phase
+from lz_otel._ground.gc_phase import COLLECTING
 from lz_otel._ground.guard import guard
 from lz_otel.catalogue import GAUGE, HISTOGRAM, Metric
 
@@ -94,7 +94,7 @@ class Store:
         A value of a histogram may also be a prepared ``(counts, sum, count)`` of the metric's own buckets.
         """
         me = get_ident()
-        if me in self._inside or gc_phase.inside():
+        if me in self._inside or COLLECTING:
             self._note(measurements)
             return
         self._take(me, measurements)
@@ -173,7 +173,7 @@ class Store:
     def _catch_up(self) -> None:
         """Apply what was only noted, unless it would only be noted again."""
         me = get_ident()
-        while self._noted and me not in self._inside and not gc_phase.inside():
+        while self._noted and me not in self._inside and not COLLECTING:
             try:
                 measurements = self._noted.popleft()
             except IndexError:  # another thread was quicker

@@ -17,7 +17,7 @@ BODY = {{"model": "claude-haiku-4-5", "max_tokens": 9, "messages": [{{"role": "u
 lz_otel.instrument(exporters="none")
 client = module.Client(transport=module.MockTransport(lambda _: module.Response(200, json=A_JSON)))
 lz_otel.instrument_client(client)
-pipeline = _runtime.current().pipeline
+pipeline = _runtime.current().intake
 def calls(number):
     for _ in range(number):
         client.post("https://api.anthropic.com/v1/messages", json=BODY).raise_for_status()

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 import lz_otel
-from lz_otel import _extract, _pipeline, _runtime
+from lz_otel import _backlog, _extract, _later, _runtime
 from lz_otel.testing import capture
 from tests.wire_doubles import A_JSON, a_full, pieces_for, transport
 
@@ -30,11 +30,11 @@ def client(answer: Any = lambda _: httpx2.Response(200, json=A_JSON)) -> httpx2.
     return made
 
 
-def pipeline() -> Any:
+def intake() -> Any:
     """The one in force."""
     runtime = _runtime.current()
     assert runtime is not None
-    return runtime.pipeline
+    return runtime.intake
 
 
 def test_an_exit_in_the_middle_of_a_batch_keeps_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_an_exit_in_the_middle_of_a_batch_keeps_what_was_read(monkeypatch: pytes
         http = client()
         for _ in range(20):
             http.post(URL, json=ASK)
-        original, done = _pipeline.Conclusions.call, []
+        original, done = _later.Later.call, []
 
         def call(self: Any, *args: Any) -> None:
             done.append(1)
@@ -51,9 +51,9 @@ def test_an_exit_in_the_middle_of_a_batch_keeps_what_was_read(monkeypatch: pytes
                 raise SystemExit(0)
             original(self, *args)
 
-        monkeypatch.setattr(_pipeline.Conclusions, "call", call)
+        monkeypatch.setattr(_later.Later, "call", call)
         with pytest.raises(SystemExit):
-            pipeline().catch_up()
+            intake().catch_up()
         assert 10 == seen.store.value(lz_otel.catalogue.INFERENCE_DURATION).count
         assert 19 == seen.value(CALLS)
 
@@ -63,7 +63,7 @@ def test_a_batch_ends_though_others_go_on(monkeypatch: pytest.MonkeyPatch) -> No
     with capture() as seen:
         http = client()
         read: list[int] = []
-        original = _pipeline.Conclusions.attempt
+        original = _later.Later.attempt
 
         def attempt(self: Any, *args: Any) -> None:
             read.append(1)
@@ -72,8 +72,8 @@ def test_a_batch_ends_though_others_go_on(monkeypatch: pytest.MonkeyPatch) -> No
             original(self, *args)
 
         http.post(URL, json=ASK)
-        monkeypatch.setattr(_pipeline.Conclusions, "attempt", attempt)
-        pipeline().catch_up()
+        monkeypatch.setattr(_later.Later, "attempt", attempt)
+        intake().catch_up()
         assert 1 == len(read)
         monkeypatch.undo()
         assert 2 == seen.value(CALLS)
@@ -82,11 +82,11 @@ def test_a_batch_ends_though_others_go_on(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_long_backlog_makes_a_call_wait_for_its_turn() -> None:
     """Where more ends than is read, calls wait until the reader is done, so that what waits stays bounded."""
     with capture():
-        hub = pipeline()
+        taken = intake()
         patience: list[float] = []
-        hub._turn = type("Turn", (), {"run": lambda _, work, seconds: patience.append(seconds)})()
+        taken.backlog.run = lambda work, seconds: patience.append(seconds)
         http = client()
-        for _ in range(_pipeline._MAX_BACKLOG):
+        for _ in range(_backlog._MAX_WAITING):
             http.post(URL, json=ASK)
         assert 0.0 == patience[0]
         assert 0.0 < patience[-1]
@@ -100,7 +100,7 @@ def test_a_log_that_fails_does_not_lose_the_call(wrong: Exception) -> None:
         raise wrong
 
     with capture() as seen:
-        pipeline().conclusions.call_listeners.append(listener)
+        intake().later.listeners.append(listener)
         client().post(URL, json=ASK)
         assert 1 == seen.value(CALLS)
         assert 1 == seen.value("lz.internal.errors", where="audit")
@@ -166,12 +166,12 @@ def test_the_trace_of_a_log_line_is_the_one_the_call_began_in(caplog: pytest.Log
 def test_an_answer_that_nobody_could_read_yet_is_not_said_to_be_good() -> None:
     """Where another thread's turn lasts too long, the call is counted later, and no step of it fails."""
     with capture(strict=True) as seen:
-        hub = pipeline()
-        turn = hub._turn
-        hub._turn = type("Turn", (), {"run": lambda *_: None})()
+        taken = intake()
+        taken.backlog.run = lambda *_: None
         client().post(URL, json=ASK)
-        hub.spans = type("Spans", (), {"borrowed": lambda *_: True})()
-        (observer,) = [one for one in hub._waiting if one.__class__.__name__ == "Attempt"]
-        assert not hub._answered(observer.call, observer)
-        hub._turn, hub.spans = turn, None
+        taken.spans = type("Spans", (), {"borrowed": lambda *_: True})()
+        (observer,) = [one for one in taken.backlog.waiting if one.__class__.__name__ == "Attempt"]
+        assert not taken._answered(observer.call, observer)
+        del taken.backlog.run
+        taken.spans = None
         assert 1 == seen.value(CALLS)

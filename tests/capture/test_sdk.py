@@ -102,5 +102,5 @@ def test_what_is_remembered_of_an_address_holds_no_query() -> None:
             one.post(url, params={"key": f"SECRET-{number}"}, json={"contents": []})
     runtime = _runtime.current()
     assert runtime is not None
-    assert 1 == len(runtime.pipeline._places)
-    assert "SECRET" not in repr(runtime.pipeline._places)
+    assert 1 == len(runtime.intake._places)
+    assert "SECRET" not in repr(runtime.intake._places)

@@ -26,7 +26,7 @@ def reported(folder: Path, body: str, receiver: Receiver) -> list[float]:
 FORK = """
 lz_otel.instrument()
 calls(3)
-lz_otel._runtime.current().pipeline.catch_up()  # three are counted when the fork comes, two are not yet
+lz_otel._runtime.current().intake.catch_up()  # three are counted when the fork comes, two are not yet
 calls(2)
 open_stream = client(lambda r: (200, {"content-type": "text/event-stream"}, a_full()))
 with open_stream.stream("POST", URL, json={**ASK, "stream": True}) as response:
@@ -64,7 +64,7 @@ def child():
 if __name__ == "__main__":
     lz_otel.instrument()
     calls(5)
-    lz_otel._runtime.current().pipeline.catch_up()
+    lz_otel._runtime.current().intake.catch_up()
     context = multiprocessing.get_context({method!r})
     processes = [context.Process(target=child) for _ in range(2)]
     for process in processes:
@@ -88,7 +88,7 @@ calls(5)
 held, release = threading.Event(), threading.Event()
 
 def hold():  # a thread in the middle of everything of ours
-    with lz_otel._runtime._lock, runtime.store._lock, runtime.pipeline._turn._lock, guard._lock:
+    with lz_otel._runtime._lock, runtime.store._lock, runtime.intake.backlog._lock, guard._lock:
         held.set()
         release.wait(20)
 
@@ -153,7 +153,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 reader = InMemoryMetricReader()
 lz_otel.instrument(meter_provider=MeterProvider([reader]), exporters="none")
 calls(5)
-lz_otel._runtime.current().pipeline.catch_up()
+lz_otel._runtime.current().intake.catch_up()
 pid = os.fork()
 if not pid:
     calls(2)

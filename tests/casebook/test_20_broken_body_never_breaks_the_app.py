@@ -13,12 +13,12 @@ import openai
 import pytest
 
 import lz_otel
-from lz_otel import _extract, _pipeline, _runtime
+from lz_otel import _extract, _intake, _later, _runtime
 from lz_otel._capture import attempt, sdk, transports
 from lz_otel._ground.guard import guard
 from lz_otel._judge.judges import Judges
 from lz_otel._measure import rules
-from lz_otel._measure.labels import Labels
+from lz_otel._measure.labels import _Common
 from lz_otel._measure.store import Store
 from lz_otel._price.cost import Prices
 from lz_otel.catalogue import INTERNAL_ERRORS
@@ -175,31 +175,33 @@ def test_20_ten_megabytes_in_one_line() -> None:
 # --- the second part: our own entry points fail ----------------------------------------------------
 
 ENTRY_POINTS: dict[str, tuple[Any, str]] = {
-    "observer: head": (attempt.Attempt, "head"),
-    "observer: plain piece": (attempt.Attempt, "_keep"),
-    "observer: stream piece": (attempt.Attempt, "_along"),
-    "observer: end": (attempt.Attempt, "end"),
-    "observer: fail": (attempt.Attempt, "fail"),
-    "observer: close": (attempt.Attempt, "close"),
-    "observer: conclude": (attempt.Attempt, "conclude"),
-    "pipeline: begin": (_pipeline.Pipeline, "begin"),
-    "pipeline: ready": (_pipeline.Pipeline, "ready"),
-    "pipeline: head": (_pipeline.Pipeline, "head_arrived"),
-    "pipeline: attempt": (_pipeline.Pipeline, "attempt_ended"),
-    "pipeline: call": (_pipeline.Pipeline, "call_left"),
+    "attempt: head": (attempt.Attempt, "head"),
+    "attempt: plain piece": (attempt.Attempt, "_keep"),
+    "attempt: stream piece": (attempt.Attempt, "_along"),
+    "attempt: end": (attempt.Attempt, "end"),
+    "attempt: fail": (attempt.Attempt, "fail"),
+    "attempt: close": (attempt.Attempt, "close"),
+    "intake: begin": (_intake.Intake, "begin"),
+    "intake: attempt": (_intake.Intake, "attempt_ended"),
+    "intake: call": (_intake.Intake, "call_left"),
+    "later: identify": (_later.Later, "identify"),
+    "later: read along": (_later.Later, "read_along"),
+    "later: open": (_later.Later, "_open"),
+    "later: attempt": (_later.Later, "attempt"),
+    "later: call": (_later.Later, "call"),
+    "ending": (_later, "outcome_of"),
     "extract: candidate": (_extract, "candidate"),
     "extract: identify": (_extract, "identify"),
     "recording": (Store, "add"),
     "zeros": (Store, "touch"),
     "rules: call": (rules, "call"),
     "rules: attempt": (rules, "attempt"),
-    "labels: common": (Labels, "common"),
-    "labels: answer": (Labels, "response_model"),
+    "labels": (_Common, "__missing__"),
     "prices": (Prices, "price"),
     "judges": (Judges, "judge"),
     "judges: begin": (Judges, "begin"),
-    "clock: observer": (attempt, "perf_counter"),
-    "clock: pipeline": (_pipeline, "perf_counter"),
+    "clock: attempt": (attempt, "perf_counter"),
+    "clock: intake": (_intake, "perf_counter"),
     "clock: transport": (transports, "perf_counter"),
     "clock: SDK": (sdk, "perf_counter"),
 }
@@ -240,9 +242,11 @@ def test_20_our_own_faults_stay_with_us(
     met: list[int] = []
     with observed(strict=False, overhead_sample=1.0) as found:
         monkeypatch.setattr(owner, attribute, broken(getattr(owner, attribute), error, met))
+        reconnect()
         seen = [outcome(*way) for way in ways]
         _catch_up()
         monkeypatch.undo()
+        reconnect()
         assert bare == seen
         assert met
         assert found.seen.value(SELF_ERRORS) >= 1
@@ -254,6 +258,13 @@ def test_20_our_own_faults_stay_with_us(
     assert 1 <= len(lines) == len({line.partition("(")[0] for line in lines})
     assert not any("PROMPT" in line for line in lines)
     assert not any(r.exc_info for r in caplog.records if r.name.startswith("lz_otel"))
+
+
+def reconnect() -> None:
+    """Hand the hooks what stands in the classes now."""
+    runtime = _runtime.current()
+    assert runtime is not None
+    runtime._connect()
 
 
 def _catch_up() -> None:
@@ -276,11 +287,12 @@ def test_20_a_store_that_takes_nothing_is_still_told(
         claude(good).messages.create(**ASK)
         _catch_up()
         monkeypatch.undo()
+        reconnect()
     assert [r for r in caplog.records if r.name == "lz_otel" and "swallowed" in r.getMessage()]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("name", ["observer: head", "observer: stream piece", "pipeline: begin"])
+@pytest.mark.parametrize("name", ["attempt: head", "attempt: stream piece", "intake: begin"])
 def test_20_interrupts_are_not_swallowed(
     name: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,19 +300,23 @@ def test_20_interrupts_are_not_swallowed(
     owner, attribute = ENTRY_POINTS[name]
     with observed(strict=False):
         monkeypatch.setattr(owner, attribute, broken(None, error, []))
+        reconnect()
         with pytest.raises(error):
             list(claude(good).messages.create(**ASK, stream=True))
         monkeypatch.undo()
+        reconnect()
 
 
-@pytest.mark.parametrize("name", ["rules: call", "labels: answer", "pipeline: attempt", "observer: end"])
+@pytest.mark.parametrize("name", ["rules: call", "labels", "intake: attempt", "attempt: end"])
 def test_20_an_operation_does_not_wait_for_a_lost_call(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that a fault of ours has lost does not keep its operation from being reported."""
     owner, attribute = ENTRY_POINTS[name]
     with observed(strict=False) as found:
         monkeypatch.setattr(owner, attribute, broken(None, RuntimeError, []))
+        reconnect()
         with lz_otel.operation("ticket"):
             claude(good).messages.create(**ASK)
             list(claude(good).messages.create(**ASK, stream=True))
         monkeypatch.undo()
+        reconnect()
         assert 1 == found.samples(OPERATIONS)

@@ -11,8 +11,8 @@ import openai
 import pytest
 
 import lz_otel
-from lz_otel import _pipeline
-from lz_otel._capture import attempt, bodies
+from lz_otel import _later
+from lz_otel._capture import attempt
 from tests.casebook.helpers import (
     ASK,
     CALLS,
@@ -69,7 +69,7 @@ def test_25_a_big_download_is_not_touched(method: str, monkeypatch: pytest.Monke
         tracemalloc.start()
         try:
             with http.stream(method, "https://files.test/big") as response:
-                assert not isinstance(response.stream, bodies._Shell)
+                assert not isinstance(response.stream, attempt._Shell)
                 held = tracemalloc.get_traced_memory()[0]
                 n = 0
                 for piece in response.iter_raw():
@@ -90,7 +90,7 @@ def test_25_a_usage_field_makes_no_model_call() -> None:
         http = observed_client(json_body({"usage": {"input_tokens": 5}}))
         before = everything(found)
         response = http.post("https://shop.test/v1/messages", json=order)
-        assert not isinstance(response.stream, bodies._Shell)
+        assert not isinstance(response.stream, attempt._Shell)
         assert before == everything(found)
 
 
@@ -194,7 +194,7 @@ def test_25_requests_are_sent_as_they_are() -> None:
 def test_25_foreign_requests_never_reach_the_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """For other paths the first look at the path is the last."""
     looked: list[str] = []
-    monkeypatch.setattr(_pipeline.Pipeline, "ready", lambda self, o: looked.append(o.request.path))
+    monkeypatch.setattr(_later.Later, "identify", lambda self, o: looked.append(o.request.path))
     with observed():
         http = observed_client(json_body({}))
         for path in ("/", "/v1/orders", "/messages/1", "/chat/history", "/v1/models", "/healthz"):

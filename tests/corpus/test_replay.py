@@ -156,10 +156,10 @@ def replay(server: Server, name: str, asynchronous: bool, numbers: list[int]) ->
     assert runtime is not None
     seen: dict[int, Any] = {}
 
-    def listen(ended: Any, exchange: Any) -> None:
-        seen[int(exchange.request.headers["x-case"])] = ended.facts
+    def listen(ended: Any) -> None:
+        seen[int(ended.request.headers["x-case"])] = ended.facts
 
-    runtime.pipeline.conclusions.call_listeners.append(listen)
+    runtime.later.listeners.append(listen)
     got: dict[int, bytes] = {}
 
     def request_of(client: Any, number: int) -> Any:

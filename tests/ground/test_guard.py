@@ -75,9 +75,7 @@ def test_the_same_exception_from_elsewhere_is_swallowed() -> None:
     assert ["judge"] == counted
 
 
-@pytest.mark.parametrize(
-    "place", ["_pipeline.Pipeline.begin", "_later.rules.call", "_pipeline._extract.identify"]
-)
+@pytest.mark.parametrize("place", ["_intake.Intake.begin", "_later.rules.call", "_later._extract.identify"])
 def test_a_signal_in_the_middle_of_a_call(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever it strikes, the host gets its exception, and the next call is seen as if nothing had been."""
     from lz_otel.testing import capture
@@ -110,9 +108,11 @@ def test_a_signal_in_the_middle_of_a_call(place: str, monkeypatch: pytest.Monkey
                 seen.store.snapshot()
 
             monkeypatch.setattr(owner, name, strike)
+            lz_otel._runtime.current()._connect()
             with pytest.raises(SoftTimeLimit):
                 ask_and_scrape()
             monkeypatch.undo()
+            lz_otel._runtime.current()._connect()
             ask_and_scrape()
             assert 1 <= seen.value("gen_ai.client.inference.duration") <= 2
             assert 0 == seen.value("lz.call.active")

@@ -96,7 +96,7 @@ def test_a_mechanism_whose_waking_is_lost_wakes_again() -> None:
     with lz_otel.testing.capture():
         runtime = _runtime.current()
         assert runtime is not None
-        judges = runtime.pipeline.judges
+        judges = runtime.judges
 
         def names() -> Iterator[str]:
             judges._wake(("intent",))  # another thread, in the middle of this one's turn

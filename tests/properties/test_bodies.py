@@ -153,7 +153,7 @@ def test_plain_bodies_in_any_pieces(places: list[int], asynchronous: bool) -> No
 @pytest.mark.parametrize("fault", [RuntimeError, MemoryError, RecursionError])
 def test_faults_of_ours_stay_ours(fault: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each entry point of the pipeline fails in turn: the host gets the same, and the fault is counted."""
-    from lz_otel import _later, _pipeline
+    from lz_otel import _intake, _later
     from lz_otel._capture import attempt
     from lz_otel._measure import rules
 
@@ -161,24 +161,23 @@ def test_faults_of_ours_stay_ours(fault: type[Exception], monkeypatch: pytest.Mo
         raise fault("ours")
 
     points = [
-        (_pipeline.Pipeline, "begin"),
-        (_pipeline.Pipeline, "head_arrived"),
-        (_pipeline.Pipeline, "attempt_ended"),
+        (_intake.Intake, "begin"),
+        (_intake.Intake, "attempt_ended"),
         (attempt.Attempt, "head"),
         (attempt.Attempt, "_along"),
         (attempt.Attempt, "end"),
         (attempt.Attempt, "close"),
-        (attempt.Attempt, "conclude"),
-        (_later.Conclusions, "attempt"),
-        (_later.Conclusions, "call"),
+        (_later.Later, "_open"),
+        (_later.Later, "attempt"),
+        (_later.Later, "call"),
         (rules, "call"),
     ]
     module = module_of("httpx2")
     headers = {"content-type": "text/event-stream"}
     for owner, name in points:
-        with capture() as seen:
-            with monkeypatch.context() as patch:
-                patch.setattr(owner, name, broken)
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, broken)
+            with capture() as seen:
                 for asynchronous in (False, True):
                     got = one_call(module, "anthropic", a_full(), headers, asynchronous)
                     assert got == a_full(), name

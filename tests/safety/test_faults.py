@@ -28,26 +28,31 @@ if TYPE_CHECKING:
 # What stands at the boundary itself. It holds no decision and calls everything else under a ``try``; there is
 # nothing around it that could catch its own fault.
 DOORS = {
-    "_capture/bodies.py": "the shells that the host iterates",
-    "_capture/patch.py:_hook_instance": "the same for a transport of the host's own",
-    "_capture/patch.py:_begin": "the ``try`` around the beginning",
-    "_capture/patch.py:_attach": "the ``try`` around the head",
-    "_capture/patch.py:_report_failure": "calls the two above",
+    "_capture/attempt.py:shells": "the shells that the host iterates",
+    "_capture/attempt.py:_Shell": "the same",
+    "_capture/attempt.py:_dropped": "their finalizer",
+    "_capture/attempt.py:take_notes": "the ``try`` around all notes",
+    "_capture/attempt.py:guarded_call": "the same without an attempt",
+    "_capture/attempt.py:_feed_fault": "called by the shells where a piece has failed",
+    "_capture/transports.py:_hook_instance": "the same for a transport of the host's own",
+    "_capture/transports.py:_begin": "the ``try`` around the beginning",
+    "_capture/attempt.py:attach": "the ``try`` around the head",
+    "_capture/transports.py:_report_failure": "calls the two above",
     "_capture/sdk.py:_begin": "the ``try`` around an SDK's call",
     "_capture/sdk.py:_exit": "the same at its end",
     "_capture/sdk.py:_look_for_span": "the same within",
     "_capture/sdk.py:_sync_": "stands in the place of the SDK's method",
-    "_capture/patch.py:_now": "the ``try`` around the clock",
-    "_pipeline.py:_Redirect.__del__": "called by the interpreter, which prints what it raises; it is a ``try``",
+    "_capture/transports.py:_now": "the ``try`` around the clock",
+    "_intake.py:_Redirect.__del__": "called by the interpreter, which prints what it raises; it is a ``try``",
     "_export/prometheus.py:StoreCollector.collect": "called by the host's page; it is a ``try``",
     "_export/audit.py:AuditLog._run": "the loop of a thread of its own: a ``try``; a thread that ends is begun again",
-    "_capture/operation.py:Operation.__init__": "made by the host, before anything can fail",
-    "_capture/operation.py:Operation.__enter__": "called by the host; it sets a variable",
-    "_capture/operation.py:Operation.__exit__": "called by the host; what it calls is under a ``try``",
-    "_capture/operation.py:Operation.reject": "the ``try`` around a rejection",
-    "_capture/patch.py:hook_client": "asked for by the host before its calls; inside an SDK's call it is under a ``try``",
-    "_capture/patch.py:_is_plain": "part of it",
-    "_capture/patch.py:_module_of": "part of it",
+    "_operation.py:Operation.__init__": "made by the host, before anything can fail",
+    "_operation.py:Operation.__enter__": "called by the host; it sets a variable",
+    "_operation.py:Operation.__exit__": "called by the host; what it calls is under a ``try``",
+    "_operation.py:Operation.reject": "the ``try`` around a rejection",
+    "_capture/transports.py:hook_client": "asked for by the host before its calls; inside an SDK's call it is under a ``try``",
+    "_capture/transports.py:_is_plain": "part of it",
+    "_capture/transports.py:_module_of": "part of it",
 }
 # Where faults are counted. When this is broken nothing can be counted.
 COUNTING = (
@@ -55,11 +60,10 @@ COUNTING = (
     "_measure/store.py:Store._take",
     "_measure/store.py:Store._apply",
     "_measure/store.py:Store._note",
-    "_pipeline.py:Pipeline.count_fault",
-    "_capture/collector.py:inside",
+    "_runtime.py:_Runtime._count_fault",
 )
 # What fails in a decoder cannot be told from a broken body, and counts as one.
-BODIES = ("_capture/encodings.py",)
+BODIES = ("_extract/encodings.py",)
 
 
 class Boom:
@@ -122,7 +126,8 @@ STAGES = (
     "_judge/",
     "_measure/",
     "_export/",
-    "_pipeline.",
+    "_intake.",
+    "_backlog.",
     "_later.",
     "_reports.",
 )
@@ -212,7 +217,7 @@ def test_the_search_sees_a_fault(tmp_path: Path) -> None:
     _runtime.uninstrument()
     before = traffic.host_sees()
     with everything_on(tmp_path):
-        door = next(t for t in targets(traffic.host_sees) if t.name == "_capture/patch.py:_begin")
+        door = next(t for t in targets(traffic.host_sees) if t.name == "_capture/transports.py:_begin")
         with broken(door, Boom(RuntimeError).boom):
             after: Callable[[], Any] = traffic.host_sees
             assert after() != before

@@ -106,9 +106,9 @@ class Observed:
         self.calls: dict[str, Outcome] = {}
         self.twice: set[str] = set()
 
-    def listen(self, ended: rules.Ended, exchange: EndedCall | None) -> None:
+    def listen(self, ended: EndedCall) -> None:
         """A call has ended (a listener of the pipeline)."""
-        name = "" if exchange is None else exchange.request.headers.get("x-sim-call", "")
+        name = ended.request.headers.get("x-sim-call", "")
         if name in self.calls:
             self.twice.add(name)
         if self.rate() > BUSY:

@@ -149,7 +149,9 @@ def memory_after(prompts: int, parts: int = PARTS) -> tuple[list[int], dict[str,
                 client.post(_URL, headers=headers, content=body)
             if (number + 1) % max(1, prompts // parts) == 0:
                 seen.store.snapshot()
-                sizes.append(_held(runtime.judges, runtime.store, runtime.labels, runtime.pipeline))
+                sizes.append(
+                    _held(runtime.judges, runtime.store, runtime.labels, runtime.intake, runtime.later)
+                )
         verdicts = {m: float(seen.store.value(c.FAST_PATH_CALLS, mechanism=m)) for m in c.MECHANISMS}
     return sizes, verdicts
 

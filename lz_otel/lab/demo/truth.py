@@ -155,7 +155,7 @@ def _unhurried(clock: Clock, observed: Observed) -> Iterator[None]:
     by_name["prompt_cache"].clock = clock
     by_name["scheduling"].budget = Budget(share=1e6)
     observed.rate = by_name["scheduling"]._similar_rate
-    runtime.pipeline.conclusions.call_listeners.append(observed.listen)
+    runtime.later.listeners.append(observed.listen)
     yield
 
 

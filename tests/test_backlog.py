@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lz_otel._ground.turn import Turn
+from lz_otel._backlog import Backlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def made() -> Backlog:
+    """A backlog whose turns are given to what the test hands over."""
+    return Backlog(lambda: None, lambda _: None, lambda _: None)
 
 
 class Stop(BaseException):
     """What a handler raises that ends the process."""
 
 
-def others(turn: Turn) -> list[int]:
+def others(turn: Backlog) -> list[int]:
     """What another thread gets done."""
     done: list[int] = []
     thread = threading.Thread(target=lambda: turn.run(lambda: done.append(1), 0.0))
@@ -31,7 +36,7 @@ def others(turn: Turn) -> list[int]:
 
 def test_another_thread_waits_as_long_as_it_is_told() -> None:
     """Without patience the turn of another thread is left alone; with patience ours comes after it."""
-    turn, inside, leave = Turn(), threading.Event(), threading.Event()
+    turn, inside, leave = made(), threading.Event(), threading.Event()
     order: list[str] = []
 
     def work() -> None:
@@ -52,7 +57,7 @@ def test_another_thread_waits_as_long_as_it_is_told() -> None:
 
 def test_no_turn_within_a_turn() -> None:
     """Who comes back to the same thread, as a signal's handler does, does nothing and waits for nothing."""
-    turn, done = Turn(), []
+    turn, done = made(), []
     turn.run(lambda: turn.run(lambda: done.append(1), 1000.0), 0.0)
     assert [] == done
     assert [1] == others(turn)
@@ -60,7 +65,7 @@ def test_no_turn_within_a_turn() -> None:
 
 def test_an_exception_ends_the_turn() -> None:
     """What the work raises passes, and the next turn is free."""
-    turn = Turn()
+    turn = made()
 
     def work() -> None:
         raise Stop
@@ -85,7 +90,7 @@ def alarm() -> Iterator[None]:
 
 def test_an_interrupt_at_any_step_leaves_nothing_taken(alarm: None) -> None:
     """Wherever in a turn a signal's handler raises, the next thread finds it free."""
-    turn = Turn()
+    turn = made()
     for number in range(300):
         try:
             signal.setitimer(signal.ITIMER_REAL, 0.0002 + number * 1e-6)
@@ -99,7 +104,7 @@ def test_an_interrupt_at_any_step_leaves_nothing_taken(alarm: None) -> None:
 
 def test_without_room_for_calls_within_calls_nothing_begins() -> None:
     """Near the limit of recursion the work would fail in its middle: it is left to somebody who has room."""
-    turn = Turn()
+    turn = made()
     done: list[str] = []
 
     def deeper(steps: int) -> None:
@@ -130,7 +135,7 @@ def test_without_room_for_calls_within_calls_nothing_begins() -> None:
 
 def test_one_vain_wait_is_enough() -> None:
     """Beside a reader that hangs only the first one waits as long as it may, until that turn has ended."""
-    turn, leave, inside = Turn(), threading.Event(), threading.Event()
+    turn, leave, inside = made(), threading.Event(), threading.Event()
 
     def hang() -> None:
         inside.set()
@@ -150,16 +155,16 @@ def test_one_vain_wait_is_enough() -> None:
 
 def test_who_loses_a_race_for_a_turn_still_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scrape that finds the turn free and taken again must not come before what the winner reads."""
-    turn = Turn()
+    turn = made()
     answers = iter([True, True, True])
     looks: list[bool] = []
 
-    def free(_: Turn, patience: float) -> bool:
+    def free(_: Backlog, patience: float) -> bool:
         looks.append(turn._worker != 0)
         turn._worker = 0 if len(looks) > 1 else 99  # somebody else was quicker, once
         return next(answers)
 
-    monkeypatch.setattr(Turn, "_free", free)
+    monkeypatch.setattr(Backlog, "_free", free)
     turn._worker = 77
     done: list[int] = []
     turn.run(lambda: done.append(1), 1.0)
