@@ -6,12 +6,15 @@ A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; the text a
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import docs_api
 
 from lz_otel import _config, catalogue, mechanisms
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
+    "docs/api.md",
     "docs/configuration.md",
     "docs/licences.md",
     "docs/mechanisms.md",
@@ -262,6 +266,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "labels": attributes,
     "settings": settings,
     "mechanisms": mechanism_rows,
+    "api": functools.partial(docs_api.module_section, "lz_otel"),
+    "api-testing": functools.partial(docs_api.module_section, "lz_otel.testing"),
+    "api-explain": functools.partial(docs_api.module_section, "lz_otel.explain"),
 }
 
 
