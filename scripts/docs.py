@@ -6,6 +6,7 @@ A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; the text a
 from __future__ import annotations
 
 import argparse
+import ast
 import functools
 import re
 import sys
@@ -25,10 +26,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
     "docs/api.md",
     "docs/configuration.md",
+    "docs/design.md",
     "docs/licences.md",
     "docs/mechanisms.md",
     "docs/metrics.md",
 )
+PACKAGE = ROOT / "lz_otel"
 LOCK = ROOT / "requirements" / "dev.txt"
 SECTION = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
 
@@ -145,6 +148,26 @@ def settings() -> str:
             for s in _config.SETTINGS
         ),
     )
+
+
+def _part(path: Path) -> str:
+    return f"{path.name}/" if path.is_dir() else path.name.removesuffix(".py")
+
+
+def layout() -> str:
+    """Return the table of the package's parts: the first sentence of each docstring, a folder's files."""
+    rows = []
+    for path in sorted(PACKAGE.iterdir(), key=lambda p: (p.is_dir(), p.name)):
+        module = path / "__init__.py" if path.is_dir() else path
+        if module.suffix != ".py" or not module.is_file():
+            continue
+        docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+        first = re.split(r"\n\n|(?<=\.)\s", docstring, maxsplit=1)[0]
+        files = (
+            sorted(p for p in path.glob("*") if not p.name.startswith(("__", "."))) if path.is_dir() else ()
+        )
+        rows.append((f"`{_part(path)}`", first.replace("``", "`"), _code(map(_part, files))))
+    return _table(("part", "what it does", "holds"), rows)
 
 
 def mechanism_rows() -> str:
@@ -266,6 +289,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "labels": attributes,
     "settings": settings,
     "mechanisms": mechanism_rows,
+    "layout": layout,
     "api": functools.partial(docs_api.module_section, "lz_otel"),
     "api-testing": functools.partial(docs_api.module_section, "lz_otel.testing"),
     "api-explain": functools.partial(docs_api.module_section, "lz_otel.explain"),

@@ -53,7 +53,6 @@ def _examples() -> list[Any]:
     return [
         pytest.param(match, id=f"{page.name}:{text[: match.start()].count(chr(10)) + 1}")
         for page in PAGES
-        if page.name != "design.md"  # its code is a description of interfaces
         for text in [page.read_text("utf-8")]
         for match in EXAMPLE.finditer(text)
     ]
@@ -351,6 +350,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     """A link to a file of the project names one that is there."""
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text("utf-8"))
     assert [] == [t for t in targets if not (page.parent / t).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_files_in_prose_exist(page: Path) -> None:
+    """A file or folder of the project that a page names in backticks is there."""
+    named = re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", page.read_text("utf-8"))
+    tops = {p.name for place in (ROOT, ROOT / "lz_otel", page.parent) for p in place.iterdir()}
+    ours = {name for name in named if name.partition("/")[0] in tops}
+    assert set() == {
+        name
+        for name in ours
+        if not any((place / name).exists() for place in (ROOT, ROOT / "lz_otel", page.parent))
+        and not (ROOT / "lz_otel" / f"{name}.py").exists()
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
