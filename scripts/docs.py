@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import docs_api
 
 from lz_otel import _config, catalogue, mechanisms
+from lz_otel._judge import signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -178,6 +179,18 @@ def mechanism_rows() -> str:
     )
 
 
+def wire_markers() -> str:
+    """Return the table of wire markers, with what switches a mechanism on."""
+    switches = {"": "", "*": "yes", "?": "if it says something"}
+    return _table(
+        ("signal", "where", "name", "mark", "source", "meaning", "switches it on"),
+        (
+            (f"`{s.mechanism}.{s.key}`", s.where, f"`{s.name}`", s.mark, s.source, s.doc, switches[s.wakes])
+            for s in signals.TABLE
+        ),
+    )
+
+
 def _project() -> dict[str, Any]:
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return project
@@ -290,6 +303,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "mechanisms": mechanism_rows,
     "layout": layout,
+    "signals": wire_markers,
     "api": functools.partial(docs_api.module_section, "lz_otel"),
     "api-testing": functools.partial(docs_api.module_section, "lz_otel.testing"),
     "api-explain": functools.partial(docs_api.module_section, "lz_otel.explain"),
