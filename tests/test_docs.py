@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import re
@@ -58,11 +58,11 @@ def _examples() -> list[Any]:
     ]
 
 
-def _script(name: str = "docs") -> Any:
+def _script() -> Any:
     scripts = str(ROOT / "scripts")
     if scripts not in sys.path:
         sys.path.append(scripts)
-    return importlib.import_module(name)
+    return importlib.import_module("docs")
 
 
 class _Api(BaseHTTPRequestHandler):
@@ -199,51 +199,6 @@ def test_a_stale_table_is_seen() -> None:
     assert rendered.startswith("before\n<!-- generated: metrics -->\n| metric")
     assert rendered.endswith("|\n<!-- end -->\nafter\n")
     assert rendered == docs.render(rendered)
-
-
-def test_every_public_name_is_on_the_api_page() -> None:
-    """docs/api.md has a section for each name of the three public modules, and no address of an object."""
-    page = (ROOT / "docs" / "api.md").read_text("utf-8")
-    modules = map(importlib.import_module, ("lz_otel", "lz_otel.testing", "lz_otel.explain"))
-    names = [name for module in modules for name in getattr(module, "__all__", ())]
-    assert [] == [name for name in names if f"### `{name}`\n" not in page]
-    assert " at 0x" not in page
-
-
-def test_a_signature_is_as_written() -> None:
-    """Annotations have no quotes around them; a long signature has a line for each parameter."""
-
-    def short(name: str, /, *rest: int) -> str | None: ...
-
-    def long(
-        *, some_name: dict[str, int] | None = None, another_name: str = "a, b", a_third_name: int = 0
-    ) -> int: ...
-
-    signature = _script("docs_api").signature
-    assert "short(name: str, /, *rest: int) -> str | None" == signature("short", short)
-    assert "short(*rest: int) -> str | None" == signature("short", short, method=True)
-    lines = [
-        "long(",
-        "    *,",
-        "    some_name: dict[str, int] | None = None,",
-        "    another_name: str = 'a, b',",
-        "    a_third_name: int = 0,",
-        ") -> int",
-    ]
-    assert lines == signature("long", long).splitlines()
-
-
-def test_a_docstring_is_markdown() -> None:
-    """Sections become lists whose entries keep their further lines; double backticks become single ones."""
-    text = (
-        "Give ``a``.\n\n    code: here\n\nArgs:\n    a: first\n        line.\n    b: other.\n\n"
-        "Returns:\n    A thing: it.\n"
-    )
-    expected = (
-        "Give `a`.\n\n    code: here\n\n**Arguments**\n\n- `a`: first\n  line.\n- `b`: other.\n\n"
-        "**Returns**\n\nA thing: it.\n"
-    )
-    assert expected == _script("docs_api").markdown(text)
 
 
 def test_every_mechanism_is_on_its_page() -> None:
@@ -388,3 +343,18 @@ def test_targets_in_prose_exist() -> None:
     commented = {"while", "you", "write"}
     assert set() == named - targets - commented
     assert {"demo", "test", "check"} <= named
+
+
+def test_commands_in_prose_exist() -> None:
+    """A module that a page runs is there, and `lz-otel` has the commands that a page names."""
+    from lz_otel.cli.commands import app
+
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    modules = set(re.findall(r"python -m (lz_otel[\w.]*|benchmarks[\w.]*)", text))
+    assert {"lz_otel.cli", "lz_otel.lab.history.growth"} <= modules
+    assert [] == [module for module in modules if importlib.util.find_spec(module) is None]
+    commands = set(re.findall(r"(?:`|^ {4})lz-otel ([a-z]+)", text, re.MULTILINE))
+    known = {
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    }
+    assert {"simulate", "bundle"} <= commands <= known
