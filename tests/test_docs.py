@@ -321,6 +321,18 @@ def test_files_in_prose_exist(page: Path) -> None:
     }
 
 
+def test_parts_in_the_design_exist() -> None:
+    """A private module or folder that docs/design.md names is part of the package."""
+    text = re.sub(
+        r"(?s)<!-- generated: layout -->.*?<!-- end -->", "", (ROOT / "docs/design.md").read_text("utf-8")
+    )
+    named = set(re.findall(r"(?<![\w/.])(_[a-z]+(?:/\w+)?)(?![\w(.])", text))
+    assert {"_capture/transports", "_intake", "_backlog", "_later"} <= named
+    assert set() == {
+        n for n in named if not list((ROOT / "lz_otel").glob(n)) + list((ROOT / "lz_otel").glob(f"{n}.py"))
+    }
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_metrics_in_prose_exist(page: Path) -> None:
     """A metric that a page names by its Prometheus name is in the catalogue."""
