@@ -1,4 +1,4 @@
-"""Writes the tables of README.md and docs/ from the code: `make docs`; `--check` only tells what is stale.
+"""Write the tables of docs/ from the code: `make docs`; `--check` only names the pages that are stale.
 
 A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; the text around it is by hand.
 """
@@ -6,6 +6,8 @@ A table stands between `<!-- generated: NAME -->` and `<!-- end -->`; the text a
 from __future__ import annotations
 
 import argparse
+import ast
+import functools
 import re
 import sys
 import tomllib
@@ -13,26 +15,26 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lz_otel import _config, catalogue
+import docs_api
+
+from lz_otel import _config, catalogue, mechanisms
+from lz_otel._judge import signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("README.md", "docs/metrics.md", "docs/configuration.md", "docs/licences.md")
+PAGES = (
+    "docs/api.md",
+    "docs/configuration.md",
+    "docs/design.md",
+    "docs/licences.md",
+    "docs/mechanisms.md",
+    "docs/metrics.md",
+)
+PACKAGE = ROOT / "lz_otel"
 LOCK = ROOT / "requirements" / "dev.txt"
 SECTION = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
-
-# What each mechanism is, in a line: (who states it, what it is). The rest is in docs/mechanisms.md.
-ABOUT = {
-    "symbolic": ("article 000", "the answer is computed by rules instead of inference"),
-    "pruning": ("article 001", "tokens that do not matter are cut from the prompt"),
-    "intent": ("article 002", "the sampling intent is declared, decoding takes a shorter path"),
-    "zeroing": ("article 003", "layers that do not matter for the request are zeroed"),
-    "scheduling": ("article 004", "the state of similar requests is shared by the server"),
-    "prompt_cache": ("vendors", "the provider reads a known prefix from its cache"),
-    "response_cache": ("gateways", "a gateway answers from its own cache"),
-}
 
 # Licences are listed for the lowest Python on Linux, wherever the list is written.
 PLATFORM = {
@@ -74,7 +76,7 @@ def _extra(metric: catalogue.Metric) -> list[catalogue.Attribute]:
 
 
 def _scope(metric: catalogue.Metric) -> str:
-    """Which of the common labels a metric has."""
+    """Return which of the common labels a metric has."""
     common = [a for a in catalogue.COMMON if a in metric.attributes]
     if common == list(catalogue.COMMON):
         return "common"
@@ -82,7 +84,7 @@ def _scope(metric: catalogue.Metric) -> str:
 
 
 def metrics() -> str:
-    """The short table: one row per metric."""
+    """Return the short table: one row per metric."""
     return _table(
         ("metric in Prometheus", "kind", "labels", "meaning", "mark"),
         (
@@ -99,7 +101,7 @@ def metrics() -> str:
 
 
 def metrics_long() -> str:
-    """Everything the catalogue knows, one section per metric."""
+    """Return all that the catalogue holds, one section per metric."""
     out = []
     for m in catalogue.ALL:
         out.append(f"### `{m.name}`\n\n{m.doc}\n")
@@ -110,7 +112,7 @@ def metrics_long() -> str:
         if m.convention:
             facts.append(f"only with the GenAI conventions `{m.convention}`")
         if m.mechanism:
-            facts.append(f"has no series before the mechanism `{m.mechanism}` is awake")
+            facts.append(f"has no series before the mechanism `{m.mechanism}` is switched on")
         if m.buckets:
             facts.append("buckets: " + ", ".join(f"{b:g}" for b in m.buckets))
         out.append("\n".join(f"- {f}" for f in facts) + "\n")
@@ -118,7 +120,7 @@ def metrics_long() -> str:
 
 
 def attributes() -> str:
-    """Every label, once, with its values or its limit."""
+    """Return the table of labels: each once, with its values or its limit."""
     seen: dict[catalogue.Attribute, list[str]] = {}
     for m in catalogue.ALL:
         for a in m.attributes:
@@ -139,7 +141,7 @@ def attributes() -> str:
 
 
 def settings() -> str:
-    """All settings."""
+    """Return the table of settings."""
     return _table(
         ("environment variable", "`instrument()` argument", "default", "allowed", "meaning"),
         (
@@ -149,30 +151,42 @@ def settings() -> str:
     )
 
 
-def mechanisms() -> str:
-    """The seven mechanisms: what, who says so, how to switch on, what a hit means, what it cannot know."""
-    rows = {}
-    for line in (ROOT / "docs" / "mechanisms.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("| `") and len(cells) == 6:
-            rows[cells[0].strip("`")] = cells
-    if not tuple(ABOUT) == tuple(rows) == catalogue.MECHANISMS:
-        sys.exit(
-            f"scripts/docs.py: ABOUT and docs/mechanisms.md must describe {', '.join(catalogue.MECHANISMS)}"
+def _part(path: Path) -> str:
+    return f"{path.name}/" if path.is_dir() else path.name.removesuffix(".py")
+
+
+def layout() -> str:
+    """Return the table of the package's parts: the first sentence of each docstring, a folder's files."""
+    rows = []
+    for path in sorted(PACKAGE.iterdir(), key=lambda p: (p.is_dir(), p.name)):
+        module = path / "__init__.py" if path.is_dir() else path
+        if module.suffix != ".py" or not module.is_file():
+            continue
+        docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+        first = re.split(r"\n\n|(?<=\.)\s", docstring, maxsplit=1)[0]
+        files = (
+            sorted(p for p in path.glob("*") if not p.name.startswith(("__", "."))) if path.is_dir() else ()
         )
+        rows.append((f"`{_part(path)}`", first.replace("``", "`"), _code(map(_part, files))))
+    return _table(("part", "what it does", "holds"), rows)
+
+
+def mechanism_rows() -> str:
+    """Return the table of mechanisms: what each is, who states it, what a hit does, why it falls back."""
     return _table(
+        ("mechanism", "what it is", "stated by", "effect of a hit", "reasons of a fallback"),
+        ((f"`{m.name}`", m.sentence, m.source, m.effect, _code(m.reasons)) for m in mechanisms.ALL),
+    )
+
+
+def wire_markers() -> str:
+    """Return the table of wire markers, with what switches a mechanism on."""
+    switches = {"": "", "*": "yes", "?": "if it says something"}
+    return _table(
+        ("signal", "where", "name", "mark", "source", "meaning", "switches it on"),
         (
-            "mechanism",
-            "what it is",
-            "stated by",
-            "mark",
-            "how to switch it on",
-            "what a hit means",
-            "what it cannot know",
-        ),
-        (
-            (f"`{name}`", ABOUT[name][1], ABOUT[name][0], *(cell for cell in cells[1:5]))
-            for name, cells in rows.items()
+            (f"`{s.mechanism}.{s.key}`", s.where, f"`{s.name}`", s.mark, s.source, s.doc, switches[s.wakes])
+            for s in signals.TABLE
         ),
     )
 
@@ -183,7 +197,7 @@ def _project() -> dict[str, Any]:
 
 
 def licence(package: metadata.PackageMetadata) -> str:
-    """The licence that a package's metadata states, as an SPDX expression where it is plain; empty for none."""
+    """Return the licence that a package's metadata states, as SPDX expression where it is plain; else ""."""
     from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
     field = (package.get("License") or "").strip()
@@ -204,7 +218,7 @@ def licence(package: metadata.PackageMetadata) -> str:
 
 
 def _locked(name: str, lock: dict[str, str]) -> metadata.Distribution:
-    """An installed package, which must be the one that the lock names."""
+    """Return an installed package, which must be the one that the lock names."""
     try:
         found = metadata.distribution(name)
     except metadata.PackageNotFoundError:
@@ -220,7 +234,7 @@ def _locked(name: str, lock: dict[str, str]) -> metadata.Distribution:
 
 
 def closure(requirements: Iterable[str]) -> dict[str, tuple[str, str, list[str]]]:
-    """What these requirements bring along: by name version, licence, and which of the packages require it."""
+    """Return what requirements bring along: by name its version, its licence and what requires it."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
@@ -256,7 +270,7 @@ def closure(requirements: Iterable[str]) -> dict[str, tuple[str, str, list[str]]
 
 
 def runtime_licences() -> str:
-    """Every package that an installation without extras brings along."""
+    """Return the table of packages that an installation without extras brings along."""
     found = closure(_project()["dependencies"])
     return _table(
         ("package", "version", "licence", "required by"),
@@ -265,7 +279,7 @@ def runtime_licences() -> str:
 
 
 def extra_licences() -> str:
-    """What each extra adds to that."""
+    """Return the table of what each extra adds to that."""
     project = _project()
     runtime = closure(project["dependencies"])
     rows = []
@@ -287,12 +301,17 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics-long": metrics_long,
     "labels": attributes,
     "settings": settings,
-    "mechanisms": mechanisms,
+    "mechanisms": mechanism_rows,
+    "layout": layout,
+    "signals": wire_markers,
+    "api": functools.partial(docs_api.module_section, "lz_otel"),
+    "api-testing": functools.partial(docs_api.module_section, "lz_otel.testing"),
+    "api-explain": functools.partial(docs_api.module_section, "lz_otel.explain"),
 }
 
 
 def render(text: str) -> str:
-    """A page with its tables written anew.
+    """Return a page with its generated parts written anew.
 
     Raises:
         KeyError: the page asks for a table that does not exist.

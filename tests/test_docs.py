@@ -1,4 +1,4 @@
-"""The documentation: generated tables are fresh, links lead somewhere, examples run."""
+"""The documentation: the README is short, generated parts are fresh, links and names exist, examples run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import importlib.util
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
 import tomllib
+import urllib.request
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
@@ -18,13 +20,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lz_otel import catalogue
+from lz_otel import catalogue, mechanisms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        ROOT / "alerts/README.md",
+        ROOT / "stack/secrets/README.md",
+        ROOT / "tests/casebook/README.md",
+    ]
+)
+README = (ROOT / "README.md").read_text("utf-8")
 # An example may be followed by <!-- check … -->: code that is run after it and not shown.
 EXAMPLE = re.compile(r"```python\n(?P<code>.*?)```\n(?:<!-- check\n(?P<check>.*?)-->)?", re.DOTALL)
 ANSWER = {
@@ -42,19 +53,16 @@ def _examples() -> list[Any]:
     return [
         pytest.param(match, id=f"{page.name}:{text[: match.start()].count(chr(10)) + 1}")
         for page in PAGES
-        if page.name != "design.md"  # its code is a description of interfaces
         for text in [page.read_text("utf-8")]
         for match in EXAMPLE.finditer(text)
     ]
 
 
 def _script() -> Any:
-    spec = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    scripts = str(ROOT / "scripts")
+    if scripts not in sys.path:
+        sys.path.append(scripts)
+    return importlib.import_module("docs")
 
 
 class _Api(BaseHTTPRequestHandler):
@@ -83,26 +91,31 @@ def api() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.mark.parametrize("match", _examples())
-def test_examples_run(match: re.Match[str], api: str) -> None:
-    """What a reader copies from the documentation works, against an API on loopback."""
-    code = (
-        match["code"]
-        .replace("https://api.anthropic.com", api)
-        .replace('"x-api-key": "…"', '"x-api-key": "none"')
-    )
-    env = {
+def _code(example: str, api: str) -> str:
+    """An example that asks the API on loopback instead of the vendor's."""
+    code = example.replace("https://api.anthropic.com", api)
+    return code.replace('"x-api-key": "…"', '"x-api-key": "none"')
+
+
+def _environment(api: str, port: int) -> dict[str, str]:
+    return {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT),
         "ANTHROPIC_BASE_URL": api,
         "ANTHROPIC_API_KEY": "none",
-        "OTEL_EXPORTER_PROMETHEUS_PORT": "0",
+        "OTEL_EXPORTER_PROMETHEUS_PORT": str(port),
     }
+
+
+@pytest.mark.parametrize("match", _examples())
+def test_examples_run(match: re.Match[str], api: str) -> None:
+    """What a reader copies from the documentation works, against an API on loopback."""
+    code = _code(match["code"], api) + (match["check"] or "")
     done = subprocess.run(
-        [sys.executable, "-W", "error::DeprecationWarning", "-c", code + (match["check"] or "")],
+        [sys.executable, "-W", "error::DeprecationWarning", "-c", code],
         capture_output=True,
         text=True,
-        env=env,
+        env=_environment(api, 0),
         timeout=60,
         check=False,
         input="\n",
@@ -110,14 +123,64 @@ def test_examples_run(match: re.Match[str], api: str) -> None:
     assert (0, "") == (done.returncode, done.stderr)
 
 
+def _metrics_of_a_script(code: str, api: str) -> str:
+    """The text of /metrics while a script waits at its last line."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = subprocess.Popen(
+        [sys.executable, "-c", _code(code, api)],
+        env=_environment(api, port),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert script.stdout is not None
+    assert script.stdout.read(4) == "curl"  # what it asks for, at the place where it waits
+    with urllib.request.urlopen(f"http://localhost:{port}/metrics", timeout=30) as answer:
+        text: str = answer.read().decode()
+    script.communicate("\n", timeout=30)
+    assert 0 == script.returncode
+    return text
+
+
+def test_the_readme_shows_the_first_number_at_once(api: str) -> None:
+    """The README's first script and command give exactly the line it shows, within its first thirty lines."""
+    example = EXAMPLE.search(README)
+    command = re.search(
+        r"curl -s localhost:9464/metrics \| grep '([^']+)'\n```\n```text\n(.*?)```", README, re.DOTALL
+    )
+    assert example
+    assert command
+    assert README[: command.end(2)].count("\n") <= 30
+    seen = _metrics_of_a_script(example["code"], api)
+    assert command[2].splitlines() == [line for line in seen.splitlines() if command[1] in line]
+
+
+def test_the_script_of_the_quick_start_can_be_scraped(api: str) -> None:
+    """The quick start's script can be scraped at the port that it names while it waits, and then ends."""
+    page = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    found = re.search(r"## In a script\n+```python\n(.*?)```", page, re.DOTALL)
+    assert found
+    assert 'lz_route="nightly-summary"' in _metrics_of_a_script(found[1], api)
+
+
+def test_the_readme_is_short() -> None:
+    """The README has at most 1,000 words, as `wc -w` counts them; generated tables are in docs/."""
+    assert len(README.split()) <= 1000
+    assert "<!-- generated" not in README
+
+
 def test_there_are_examples() -> None:
-    """The pattern above still finds the examples of the README."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert readme.count("```python") == len(EXAMPLE.findall(readme)) >= 3
+    """The pattern above finds every example, those of the README and the quick start among them."""
+    fences = {page: page.read_text("utf-8").count("```python") for page in PAGES}
+    assert fences == {page: len(EXAMPLE.findall(page.read_text("utf-8"))) for page in PAGES}
+    assert fences[ROOT / "README.md"] >= 1
+    assert fences[ROOT / "docs" / "quickstart.md"] >= 3
 
 
 def test_generated_tables_are_fresh() -> None:
-    """What the pages say is what the code says; `make docs` mends it."""
+    """Generated parts of the pages are what the code gives now; `make docs` writes them."""
     docs = _script()
     stale = [
         name
@@ -136,6 +199,14 @@ def test_a_stale_table_is_seen() -> None:
     assert rendered.startswith("before\n<!-- generated: metrics -->\n| metric")
     assert rendered.endswith("|\n<!-- end -->\nafter\n")
     assert rendered == docs.render(rendered)
+
+
+def test_every_mechanism_is_on_its_page() -> None:
+    """docs/mechanisms.md has for each mechanism a row of what it cannot know, and a section."""
+    page = (ROOT / "docs" / "mechanisms.md").read_text("utf-8")
+    rows = re.findall(r"(?m)^\| `(\w+)` (?:\|[^|]*){5}\|$", page)
+    assert mechanisms.NAMES == tuple(rows)
+    assert [] == [name for name in mechanisms.NAMES if f"\n## {name}\n" not in page]
 
 
 def _licences() -> dict[str, tuple[str, str]]:
@@ -215,7 +286,7 @@ def test_licence_of_metadata(headers: dict[str, str], expected: str) -> None:
 
 
 def test_licences_are_those_of_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where another version is installed than the lock names, or none, that is said, and nothing is written."""
+    """Where another version is installed than the lock names, or none, an error names both."""
     docs = _script()
     lock = docs.LOCK.read_text("utf-8")
     changed = tmp_path / "dev.txt"
@@ -234,6 +305,32 @@ def test_links_lead_somewhere(page: Path) -> None:
     """A link to a file of the project names one that is there."""
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text("utf-8"))
     assert [] == [t for t in targets if not (page.parent / t).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_files_in_prose_exist(page: Path) -> None:
+    """A file or folder of the project that a page names in backticks is there."""
+    named = re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", page.read_text("utf-8"))
+    tops = {p.name for place in (ROOT, ROOT / "lz_otel", page.parent) for p in place.iterdir()}
+    ours = {name for name in named if name.partition("/")[0] in tops}
+    assert set() == {
+        name
+        for name in ours
+        if not any((place / name).exists() for place in (ROOT, ROOT / "lz_otel", page.parent))
+        and not (ROOT / "lz_otel" / f"{name}.py").exists()
+    }
+
+
+def test_parts_in_the_design_exist() -> None:
+    """A private module or folder that docs/design.md names is part of the package."""
+    text = re.sub(
+        r"(?s)<!-- generated: layout -->.*?<!-- end -->", "", (ROOT / "docs/design.md").read_text("utf-8")
+    )
+    named = set(re.findall(r"(?<![\w/.])(_[a-z]+(?:/\w+)?)(?![\w(.])", text))
+    assert {"_capture/transports", "_intake", "_backlog", "_later"} <= named
+    assert set() == {
+        n for n in named if not list((ROOT / "lz_otel").glob(n)) + list((ROOT / "lz_otel").glob(f"{n}.py"))
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -258,3 +355,18 @@ def test_targets_in_prose_exist() -> None:
     commented = {"while", "you", "write"}
     assert set() == named - targets - commented
     assert {"demo", "test", "check"} <= named
+
+
+def test_commands_in_prose_exist() -> None:
+    """A module that a page runs is there, and `lz-otel` has the commands that a page names."""
+    from lz_otel.cli.commands import app
+
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    modules = set(re.findall(r"python -m (lz_otel[\w.]*|benchmarks[\w.]*)", text))
+    assert {"lz_otel.cli", "lz_otel.lab.history.growth"} <= modules
+    assert [] == [module for module in modules if importlib.util.find_spec(module) is None]
+    commands = set(re.findall(r"(?:`|^ {4})lz-otel ([a-z]+)", text, re.MULTILINE))
+    known = {
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    }
+    assert {"simulate", "bundle"} <= commands <= known
