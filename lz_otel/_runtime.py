@@ -12,6 +12,7 @@ import os
 import platform
 import threading
 import time
+from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from lz_otel._capture.sdk import PACKAGES, HandedCalls, SdkHooks
 from lz_otel._capture.transports import MODULES, Hooks, hook_client, unhook_clients
 from lz_otel._extract import candidate
 from lz_otel._ground import gc_phase
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guard, guarded
 from lz_otel._intake import Intake
 from lz_otel._later import Later
 from lz_otel._measure.labels import Labels
@@ -53,6 +54,7 @@ _fork_registered = False
 _UNDO_LIMIT = 1.0  # seconds that exporters may take to stop when a start has failed
 
 
+@dataclass(frozen=True, slots=True)
 class Status:
     """What `instrument` has put in place.
 
@@ -64,25 +66,11 @@ class Status:
         prometheus_port: port of our own ``/metrics``, if it is served.
     """
 
-    __slots__ = ("enabled", "exporters", "hooked", "prometheus_port", "waiting")
-
-    def __init__(
-        self,
-        enabled: bool,
-        hooked: tuple[str, ...] = (),
-        waiting: tuple[str, ...] = (),
-        exporters: tuple[str, ...] = (),
-        prometheus_port: int | None = None,
-    ) -> None:
-        self.enabled = enabled
-        self.hooked = hooked
-        self.waiting = waiting
-        self.exporters = exporters
-        self.prometheus_port = prometheus_port
-
-    def __repr__(self) -> str:
-        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
-        return f"Status({fields})"
+    enabled: bool
+    hooked: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    exporters: tuple[str, ...] = ()
+    prometheus_port: int | None = None
 
 
 class _Runtime:
@@ -166,12 +154,10 @@ class _Runtime:
         try:
             self._start()
         except BaseException:
-            try:
+            with guarded("export"):  # what went wrong first is what has to be told
                 self.stop(_UNDO_LIMIT)
                 for instrumentor in self.http_spans:
                     instrumentor.uninstrument()
-            except Exception as fault:  # noqa: BLE001 - what went wrong first is what has to be told
-                guard.fault("export", fault)
             raise
 
     def _start(self) -> None:
@@ -217,12 +203,10 @@ class _Runtime:
 
     def _send_spans(self) -> None:
         """Begin to send what waits, calls that have ended and were not read yet included."""
-        try:
+        with guarded("export"):
             self.intake.catch_up()
             if self.own_spans is not None:
                 self.own_spans.begin()
-        except Exception as fault:  # noqa: BLE001 - the host is on its way out
-            guard.fault("export", fault)
 
     def stop(self, timeout: float) -> None:
         """Unhook first, then let the exporters say their last word."""
@@ -233,10 +217,8 @@ class _Runtime:
         atexit.unregister(self._send_spans)
         self._send_spans()
         for exporter in self.exporters:
-            try:
+            with guarded("export"):  # one exporter must not keep the others from stopping
                 exporter.stop(timeout)
-            except Exception as fault:  # noqa: BLE001 - one exporter must not keep the others from stopping
-                guard.fault("export", fault)
         if self.own_spans is not None:
             self.own_spans.finish(timeout)
         if self.audit is not None:
@@ -397,7 +379,5 @@ def _after_fork() -> None:
     runtime = _current
     if runtime is None:
         return
-    try:
+    with guarded("export"):  # a fork of the host must not fail for us
         runtime.after_fork_in_child()
-    except Exception as fault:  # noqa: BLE001 - a fork of the host must not fail for us
-        guard.fault("export", fault)
