@@ -73,7 +73,7 @@ def found(families: Iterable[Any]) -> Figures:
                 out[route, "calls"] += value
                 out[route, "ended", labels["lz_ending"]] += value
                 out[route, "path", labels["lz_path"], labels.get("lz_served_by", "")] += value
-            elif row.name == f"{c.OP_CALLS.prometheus}_count":
+            elif row.name == f"{c.OPERATION_CALLS.prometheus}_count":
                 out[route, "operations"] += value
             elif row.name == c.ATTEMPTS.prometheus:
                 out[route, "attempts", _status(labels["status"])] += value

@@ -16,7 +16,7 @@ from lz_otel._extract.reading import Reading
 from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.headers import NO_HEADERS
 from lz_otel._measure import rules
-from lz_otel.catalogue import INTERNAL_OVERHEAD, MALFORMED, OPERATIONS
+from lz_otel.catalogue import GENAI_OPERATIONS, INTERNAL_OVERHEAD, MALFORMED
 from lz_otel.mechanisms import REPLACES, of_effect
 from lz_otel.model import EndedCall, Ending, Facts, Request
 
@@ -236,7 +236,7 @@ class Later:
         if common is None:
             operation = call.operation
             common = call.common = self.labels.commons[
-                facts.operation if facts.operation in OPERATIONS else "other",
+                facts.operation if facts.operation in GENAI_OPERATIONS else "other",
                 facts.provider,
                 facts.request_model or "",
                 "" if operation is None else operation.name,

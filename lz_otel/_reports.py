@@ -47,7 +47,7 @@ class Reports:
     def model_fallback(self, operation: Operation, source: str, target: str, reason: str) -> None:
         """Count a call to another model after one failed."""
         labels = (*self._scope(operation), self._labels.model(source), self._labels.model(target), reason)
-        self._store.add(((catalogue.OP_FALLBACKS, labels, 1.0),))
+        self._store.add(((catalogue.OPERATION_FALLBACKS, labels, 1.0),))
 
     def fast_path_given_up(
         self, operation: Operation, call: EndedCall, reason: str, *, verdict: bool
@@ -66,7 +66,10 @@ class Reports:
         """Count an operation that was left and whose last call has ended."""
         labels = (*self._scope(operation), outcome)
         self._store.add(
-            ((catalogue.OP_DURATION, labels, seconds), (catalogue.OP_CALLS, labels, float(calls)))
+            (
+                (catalogue.OPERATION_DURATION, labels, seconds),
+                (catalogue.OPERATION_CALLS, labels, float(calls)),
+            )
         )
 
     def quality(self, score: Any, metric: str, group: str | None, route: str | None) -> None:

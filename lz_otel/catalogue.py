@@ -22,13 +22,13 @@ from lz_otel._ground.vocabulary import (
     ENDINGS,
     FALLBACK_REASONS,
     GAUGE,
+    GENAI_OPERATION,
+    GENAI_OPERATIONS,
     GROUP,
     HISTOGRAM,
     MECHANISMS,
     MISS_REASONS,
     MODEL_FALLBACK_REASONS,
-    OPERATION,
-    OPERATIONS,
     OVERHEAD_BUCKETS,
     PROVIDER,
     QUALITY_BUCKETS,
@@ -64,13 +64,13 @@ __all__ = [
     "ENDINGS",
     "FALLBACK_REASONS",
     "GAUGE",
+    "GENAI_OPERATION",
+    "GENAI_OPERATIONS",
     "GROUP",
     "HISTOGRAM",
     "MECHANISMS",
     "MISS_REASONS",
     "MODEL_FALLBACK_REASONS",
-    "OPERATION",
-    "OPERATIONS",
     "OVERHEAD_BUCKETS",
     "PROVIDER",
     "QUALITY_BUCKETS",
@@ -134,7 +134,7 @@ INFERENCE_DURATION = Metric(
     "Calls: first attempt's start to the last byte of the answer, back-off included.", "D", DURATION_BUCKETS,
     convention="latest",
 )  # fmt: skip
-OPERATION_DURATION = Metric(
+GENAI_OPERATION_DURATION = Metric(
     "gen_ai.client.operation.duration", HISTOGRAM, "s", _CALL,
     "Embeddings and other calls that are no text inference: start to the last byte.", "D", DURATION_BUCKETS,
     convention="latest",
@@ -169,7 +169,7 @@ REASONING_TOKENS = Metric(
 )  # fmt: skip
 
 # The older convention, by LZ_OTEL_GENAI_CONVENTIONS=1.36 or both
-LEGACY_OPERATION_DURATION = Metric(
+LEGACY_GENAI_OPERATION_DURATION = Metric(
     "gen_ai.client.operation.duration", HISTOGRAM, "s", (*_CALL, SYSTEM),
     "Conventions 1.36: every call, inference or not, start to the last byte.", "D", DURATION_BUCKETS,
     convention="1.36",
@@ -214,7 +214,7 @@ OVERSPENT_USD = Metric(
     "What the calls cost beyond full price (writes to a prompt cache).",
 )  # fmt: skip
 COST_UNPRICED = Metric("lz.cost.unpriced", COUNTER, "{call}", COMMON, "Calls whose model has no price.")
-_LIMIT = (OPERATION, PROVIDER, REQUEST_MODEL, RESOURCE)
+_LIMIT = (GENAI_OPERATION, PROVIDER, REQUEST_MODEL, RESOURCE)
 RATE_LIMIT_REMAINING = Metric(
     "lz.rate_limit.remaining", GAUGE, "{unit}", _LIMIT, "What the provider last said is left of a limit.", "D",
 )  # fmt: skip
@@ -238,14 +238,14 @@ ENGINE_DURATION = Metric(
     "Time that the fast engine itself reports.", "A", DURATION_BUCKETS,
 )  # fmt: skip
 _OUTCOME = _closed("outcome", ("fast", "full", "fallback", "error"), "what the operation came to")
-OP_DURATION = Metric(
+OPERATION_DURATION = Metric(
     "lz.operation.duration", HISTOGRAM, "s", (ROUTE, GROUP, _OUTCOME), "Operations, from entry to exit.", "C",
     DURATION_BUCKETS,
 )  # fmt: skip
-OP_CALLS = Metric(
+OPERATION_CALLS = Metric(
     "lz.operation.calls", HISTOGRAM, "{call}", (ROUTE, GROUP, _OUTCOME), "Calls per operation.", "C", CALLS_BUCKETS,
 )  # fmt: skip
-OP_FALLBACKS = Metric(
+OPERATION_FALLBACKS = Metric(
     "lz.operation.fallbacks", COUNTER, "{call}",
     (ROUTE, GROUP, Attribute("from", cap=100, doc="the model that failed"),
      Attribute("to", cap=100, doc="the model that stepped in"),
@@ -373,7 +373,7 @@ def selected(conventions: str) -> Iterator[Metric]:
     With the older set, ``gen_ai.client.operation.duration`` holds every call.
     """
     for metric in ALL:
-        if metric is OPERATION_DURATION and conventions != "latest":
+        if metric is GENAI_OPERATION_DURATION and conventions != "latest":
             continue
         if not metric.convention or metric.convention == conventions or conventions == "both":
             yield metric

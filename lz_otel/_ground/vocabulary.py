@@ -15,7 +15,7 @@ COUNTER, UP_DOWN, GAUGE, HISTOGRAM = "counter", "updowncounter", "gauge", "histo
 MECHANISMS = NAMES
 VERDICTS = ("hit", "miss", "fallback", "bypass")
 ENDINGS = ("ok", "error", "cancelled", "abandoned", "incomplete")
-OPERATIONS = ("chat", "generate_content", "text_completion", "embeddings", "other")
+GENAI_OPERATIONS = ("chat", "generate_content", "text_completion", "embeddings", "other")
 
 # Attempts: what an HTTP attempt came to. Statuses outside the list fall into their class.
 TRANSPORT_ERRORS = (
@@ -200,9 +200,9 @@ def prometheus_name(name: str, unit: str, kind: str) -> str:
 
 # --- attributes -----------------------------------------------------------------------------
 
-OPERATION = Attribute("gen_ai.operation.name", OPERATIONS, doc="what kind of call it was")
+GENAI_OPERATION = Attribute("gen_ai.operation.name", GENAI_OPERATIONS, doc="what kind of call it was")
 PROVIDER = Attribute("gen_ai.provider.name", cap=50, doc="who answers the API")
 REQUEST_MODEL = Attribute("gen_ai.request.model", cap=100, doc="the model that was asked for")
 ROUTE = Attribute("lz.route", cap=100, doc="name of the operation", optional=True)
 GROUP = Attribute("lz.group", cap=10, doc="A/B group or roll-out stage", optional=True)
-COMMON = (OPERATION, PROVIDER, REQUEST_MODEL, ROUTE, GROUP)
+COMMON = (GENAI_OPERATION, PROVIDER, REQUEST_MODEL, ROUTE, GROUP)

@@ -65,10 +65,10 @@ def call(ended: EndedCall, legacy: bool = False) -> list[Row]:
     duration = ended.ended_at - ended.started_at
     if duration < 0.0:
         duration = 0.0
-    metric = c.INFERENCE_DURATION if facts.inference else c.OPERATION_DURATION
+    metric = c.INFERENCE_DURATION if facts.inference else c.GENAI_OPERATION_DURATION
     rows: list[Row] = [(metric, shared, duration)]
     if legacy:
-        rows.append((c.LEGACY_OPERATION_DURATION, (*shared, common[1]), duration))
+        rows.append((c.LEGACY_GENAI_OPERATION_DURATION, (*shared, common[1]), duration))
     if not ended.stored:
         if facts.stream:
             _stream(ended, rows)

@@ -115,7 +115,7 @@ def _provider_failing(kit: Kit) -> Alert:
         impact="Everything that depends on this provider fails, unless another model steps in.",
         guard=f"A provider with two calls an hour: more than {plain(kit.g.provider_failures)} failures in 10 minutes are needed.",
         diagnosis=(by_error(kit), by_status(kit), Query(
-            "Does another model step in?", kit.rate(kit.b.counter(c.OP_FALLBACKS), "5m", "from", "to", "reason"),
+            "Does another model step in?", kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "5m", "from", "to", "reason"),
         )),
         mitigation=(
             "Send the traffic elsewhere: another provider, region or gateway.",

@@ -79,7 +79,7 @@ def _overloaded(kit: Kit) -> Alert:
         diagnosis=(
             by_status(kit),
             Query("All models or one?", kit.rate(kit.b.counter(c.ATTEMPTS, status=("529", "503")), "10m", PROVIDER, MODEL)),
-            Query("Does another model step in?", kit.rate(kit.b.counter(c.OP_FALLBACKS), "10m", "from", "to", "reason")),
+            Query("Does another model step in?", kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "10m", "from", "to", "reason")),
         ),
         mitigation=(
             "Fall back to another model or region while it lasts.",
@@ -143,8 +143,8 @@ def _retries(kit: Kit) -> Alert:
 
 
 def _model_fallbacks(kit: Kit) -> Alert:
-    steps = kit.b.counter(c.OP_FALLBACKS)
-    operations = kit.rate(kit.b.count(c.OP_DURATION), "15m")
+    steps = kit.b.counter(c.OPERATION_FALLBACKS)
+    operations = kit.rate(kit.b.count(c.OPERATION_DURATION), "15m")
     share = kit.rate(steps, "15m").op("/", operations.above(0))
     expr = kit.guarded(
         share.above(kit.t.model_fallbacks), kit.grown(steps, "15m").above(kit.g.model_fallbacks)

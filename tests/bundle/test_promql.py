@@ -49,7 +49,7 @@ def test_scope_is_used_where_the_metric_has_the_label() -> None:
     b = Builder(DASHBOARD_SCOPE)
     assert (
         'lz_operation_fallbacks_total{job=~"$job",instance=~"$instance",lz_route=~"$route"}'
-        == b.counter(c.OP_FALLBACKS).text
+        == b.counter(c.OPERATION_FALLBACKS).text
     )
     assert "lz_route" not in b.gauge(c.RATE_LIMIT_LIMIT).text
 
@@ -104,7 +104,7 @@ def test_quantile_sums_buckets_before_it_asks() -> None:
         (lambda: B.bucket(c.INFERENCE_DURATION, le="1"), "no label 'le'"),
         (lambda: B.counter(c.INFERENCE_DURATION), "is a histogram"),
         (lambda: B.gauge(c.ATTEMPTS), "is a counter"),
-        (lambda: B.count(c.OP_DURATION, gen_ai_request_model="x"), "no label"),
+        (lambda: B.count(c.OPERATION_DURATION, gen_ai_request_model="x"), "no label"),
         (lambda: B.counter(c.Metric("lz.attempts", "counter", "{attempt}", (), "")), "not a metric"),
         (lambda: B.counter(c.ATTEMPTS).rate("5 m"), "no duration"),
         (lambda: B.counter(c.ATTEMPTS).rate("5m").sum("jbo"), "not among the labels"),

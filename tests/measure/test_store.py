@@ -45,8 +45,8 @@ def test_buckets_hold_every_observation_once(values: list[float]) -> None:
     """Each observation is in the first bucket whose bound is not below it (``le``), as Prometheus has it."""
     made = store()
     for value in values:
-        made.add([(c.OP_DURATION, ("r", "g", "fast"), value)])
-    found = made.value(c.OP_DURATION)
+        made.add([(c.OPERATION_DURATION, ("r", "g", "fast"), value)])
+    found = made.value(c.OPERATION_DURATION)
     below = [sum(v <= bound for v in values) for bound in c.DURATION_BUCKETS]
     assert [sum(found.counts[: i + 1]) for i in range(len(below))] == below
     assert found.count == len(values) == sum(found.counts)
@@ -98,7 +98,7 @@ def test_threads_lose_nothing() -> None:
 
     def work() -> None:
         for _ in range(2000):
-            made.add([(c.ATTEMPTS, (*COMMON, "200"), 1.0), (c.OP_DURATION, ("", "", "full"), 0.5)])
+            made.add([(c.ATTEMPTS, (*COMMON, "200"), 1.0), (c.OPERATION_DURATION, ("", "", "full"), 0.5)])
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -106,15 +106,15 @@ def test_threads_lose_nothing() -> None:
     for thread in threads:
         thread.join()
     assert made.value(c.ATTEMPTS) == 16_000
-    assert made.value(c.OP_DURATION).count == 16_000
+    assert made.value(c.OPERATION_DURATION).count == 16_000
 
 
 def test_snapshot_is_a_copy() -> None:
     """What was handed out does not change any more."""
     made = store()
-    made.add([(c.OP_DURATION, ("", "", "full"), 0.5)])
+    made.add([(c.OPERATION_DURATION, ("", "", "full"), 0.5)])
     before = made.snapshot()
-    made.add([(c.OP_DURATION, ("", "", "full"), 0.5)])
+    made.add([(c.OPERATION_DURATION, ("", "", "full"), 0.5)])
     assert before[0].points[0][1].count == 1
 
 

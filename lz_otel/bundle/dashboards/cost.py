@@ -28,7 +28,9 @@ def build(config: Config) -> Board:
     spent, answered = q.over(c.COST_USD), q.calls_over(lz_ending="ok")
     uncounted = q.over(c.COST_UNPRICED).or_zero() + q.over(c.USAGE_MISSING_CALLS).or_zero()
     by_route = q.over(c.COST_USD, ROUTE)
-    good = q.b.count(c.OP_DURATION, outcome=("fast", "full", "fallback")).increase("$__range").sum(ROUTE)
+    good = (
+        q.b.count(c.OPERATION_DURATION, outcome=("fast", "full", "fallback")).increase("$__range").sum(ROUTE)
+    )
     reasoning = q.per_second(c.REASONING_TOKENS)
     hour = q.b.recorded(recording.COST_1H)
     board = Board(

@@ -79,7 +79,7 @@ def rules(config: Config) -> list[Rule]:
         rate(OVERSPENT, c.OVERSPENT_USD),
         rate(INPUT, c.INPUT_TOKENS),
         rate(CACHE_READ, c.CACHE_READ_TOKENS),
-        rate(MODEL_FALLBACKS, c.OP_FALLBACKS),
+        rate(MODEL_FALLBACKS, c.OPERATION_FALLBACKS),
         Rule(HEADROOM, headroom(config)),
     ]
 

@@ -226,7 +226,7 @@ def _limits(board: Board, q: Queries) -> None:
 
 def _operations(board: Board, q: Queries) -> None:
     empty = "no operations declared"
-    ends = q.b.count(c.OP_DURATION).rate(NOW).sum("outcome")
+    ends = q.b.count(c.OPERATION_DURATION).rate(NOW).sum("outcome")
     board.row(
         "Operations and fallbacks between models",
         lines(
@@ -245,7 +245,7 @@ def _operations(board: Board, q: Queries) -> None:
             {"from": "from", "to": "to", "reason": "reason"},
             Column(
                 "fallbacks",
-                q.over(c.OP_FALLBACKS, "from", "to", "reason").above(0),
+                q.over(c.OPERATION_FALLBACKS, "from", "to", "reason").above(0),
                 gauge=True,
                 steps=((None, style.FALLBACK),),
             ),
@@ -255,7 +255,7 @@ def _operations(board: Board, q: Queries) -> None:
         lines(
             "What does a fallback cost in time?",
             "p95 of whole operations per outcome.",
-            Query(q.b.quantile(0.95, c.OP_DURATION, NOW, ("outcome",)), "{{outcome}}"),
+            Query(q.b.quantile(0.95, c.OPERATION_DURATION, NOW, ("outcome",)), "{{outcome}}"),
             unit="s",
             size=(7, 7),
             log=True,

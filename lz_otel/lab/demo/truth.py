@@ -259,8 +259,8 @@ def _checks(
     given_up = fallbacks(records, driver.stood_in)
     checks = [
         *attempts,
-        Check("operations", store.value(c.OP_CALLS).count, driver.counts["operations"]),
-        Check("calls of operations", store.value(c.OP_CALLS).sum, len(observed.calls)),
+        Check("operations", store.value(c.OPERATION_CALLS).count, driver.counts["operations"]),
+        Check("calls of operations", store.value(c.OPERATION_CALLS).sum, len(observed.calls)),
         Check(
             "hedges answered the full way",
             store.value(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="fallback"),

@@ -318,11 +318,11 @@ def _operation(p: Process, f: Flow, s: State, n: float, failed: float, fast: flo
     }
     outcomes["full"] = (n - sum(v[0] for v in outcomes.values()), slow, 1.0)
     for outcome, (count, seconds, calls) in outcomes.items():
-        p.observe(c.OP_DURATION, count, seconds, 0.5, 150.0, **own, outcome=outcome)
-        p.observe(c.OP_CALLS, count, calls, 0.0, **own, outcome=outcome)
+        p.observe(c.OPERATION_DURATION, count, seconds, 0.5, 150.0, **own, outcome=outcome)
+        p.observe(c.OPERATION_CALLS, count, calls, 0.0, **own, outcome=outcome)
     if stepped > 0:
         reason = "overloaded" if s.overloaded and f.model.provider == "anthropic" else "server_error"
-        p.add(c.OP_FALLBACKS, stepped, **own, **{"from": f.model.name, "to": f.second}, reason=reason)
+        p.add(c.OPERATION_FALLBACKS, stepped, **own, **{"from": f.model.name, "to": f.second}, reason=reason)
     if f.group:
         quality = 0.955 * (1.0 if f.group == "control" else s.pruned_quality)
         p.observe(c.QUALITY, n * 0.2, quality, 0.012, 1.0, **own, metric="summary_f1")
@@ -362,7 +362,7 @@ def embeddings(p: Process, labels: dict[str, str], n: float) -> None:
     """Embedding calls outside any operation."""
     common = {**labels, "gen_ai_operation_name": "embeddings", "gen_ai_provider_name": EMBEDDER.provider,
               "gen_ai_request_model": EMBEDDER.name}  # fmt: skip
-    p.observe(c.OPERATION_DURATION, n, EMBEDDER.seconds, 0.4, **common, lz_path="full", lz_stream="false",
+    p.observe(c.GENAI_OPERATION_DURATION, n, EMBEDDER.seconds, 0.4, **common, lz_path="full", lz_stream="false",
               lz_ending="ok", gen_ai_response_model=EMBEDDER.name)  # fmt: skip
     p.add(c.ATTEMPTS, n, **common, status="200")
     usage = {**common, "gen_ai_response_model": EMBEDDER.name, "gen_ai_token_modality": "text"}
