@@ -1,22 +1,33 @@
-"""Makes the exporters of metrics by their names in the settings. Each is imported only when it is asked for."""
+"""Make the exporters of metrics by their names in the settings. Each is imported only when it is asked for."""
 
 from __future__ import annotations
 
 import atexit
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel._version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opentelemetry.metrics import MeterProvider
+    from prometheus_client import CollectorRegistry
+
     from lz_otel._config import Settings
+    from lz_otel._export.audit import AuditLog
+    from lz_otel._export.protocol import Exporter
+    from lz_otel._measure.rules import Ended
     from lz_otel._measure.store import Store
+    from lz_otel.model import EndedCall
 
 __all__ = ["audit_log", "exporters", "global_meter_provider", "make"]
 
 
-def exporters(store: Store, settings: Settings, meter_provider: Any, registry: Any) -> dict[str, Any]:
-    """All exporters that the settings and the application ask for, by name, not started.
+def exporters(
+    store: Store, settings: Settings, meter_provider: MeterProvider | None, registry: CollectorRegistry | None
+) -> dict[str, Exporter]:
+    """Return all exporters that the settings and the application ask for, by name, not started.
 
     Args:
         store: the numbers.
@@ -32,16 +43,16 @@ def exporters(store: Store, settings: Settings, meter_provider: Any, registry: A
     host_provider = meter_provider or (None if explicit else global_meter_provider())
     if host_provider is None and not explicit:
         names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
-    out = {name: made for name in names or () if (made := make(name, store, settings, registry)) is not None}
+    made = {name: make(name, store, settings, registry) for name in names or () if name != "none"}
     if host_provider is not None:
         from lz_otel._export.provider import ProviderExporter
 
-        out["meter_provider"] = ProviderExporter(store, host_provider, version=__version__)
-    return out
+        made["meter_provider"] = ProviderExporter(store, host_provider, version=__version__)
+    return made
 
 
-def make(name: str, store: Store, settings: Settings, registry: Any) -> Any:
-    """The exporter of that name, not started; ``None`` for ``none``.
+def make(name: str, store: Store, settings: Settings, registry: CollectorRegistry | None) -> Exporter:
+    """Return the exporter of that name (``prometheus``, ``otlp`` or ``console``), not started.
 
     Raises:
         ConfigurationError: a standard variable of OTLP cannot be used.
@@ -54,22 +65,18 @@ def make(name: str, store: Store, settings: Settings, registry: Any) -> Any:
         from lz_otel._export.prometheus import PrometheusExporter
 
         return PrometheusExporter(store, settings.prometheus_host, settings.prometheus_port, registry)
+    from lz_otel._export import _otlp_settings
+    from lz_otel._export.otlp import ConsoleExporter, OtlpExporter
+
     times = (settings.export_interval, settings.export_timeout, __version__)
-    if name == "otlp":
-        from lz_otel._export import _otlp_settings
-        from lz_otel._export.otlp import OtlpExporter
-
-        _otlp_settings.check("metrics")
-        return OtlpExporter(store, *times, protocol=_otlp_settings.protocol("metrics"))
     if name == "console":
-        from lz_otel._export.otlp import ConsoleExporter
-
         return ConsoleExporter(store, *times)
-    return None
+    _otlp_settings.check("metrics")
+    return OtlpExporter(store, *times, protocol=_otlp_settings.protocol("metrics"))
 
 
-def global_meter_provider() -> Any:
-    """The MeterProvider that the application has set, or ``None``.
+def global_meter_provider() -> MeterProvider | None:
+    """Return the MeterProvider that the application has set, or ``None``.
 
     Raises:
         ConfigurationError: ``OTEL_PYTHON_METER_PROVIDER`` names one that is not installed or cannot be made.
@@ -83,7 +90,9 @@ def global_meter_provider() -> Any:
     return provider if isinstance(provider, MeterProvider) else None
 
 
-def audit_log(settings: Settings, listeners: list[Any]) -> Any:
+def audit_log(
+    settings: Settings, listeners: list[Callable[[Ended, EndedCall | None], None]]
+) -> AuditLog | None:
     """Put the call log and the audit log that the settings ask for among the listeners of ended calls.
 
     Returns:
@@ -100,7 +109,7 @@ def audit_log(settings: Settings, listeners: list[Any]) -> Any:
         listeners.append(audit.CallLog().write)
     if not settings.audit_log:
         return None
-    made = audit.AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
-    listeners.append(made.write)
-    atexit.register(made.close)
-    return made
+    log = audit.AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
+    listeners.append(log.write)
+    atexit.register(log.close)
+    return log

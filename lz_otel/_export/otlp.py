@@ -66,6 +66,7 @@ class PushExporter:
     """
 
     target = "exporter"
+    port = None
 
     def __init__(
         self,

@@ -105,6 +105,8 @@ class ProviderExporter:
         version: version of the library, reported with the scope ``lz_otel``.
     """
 
+    port = None
+
     def __init__(self, store: Store, meter_provider: MeterProvider | None = None, version: str = "") -> None:
         self._store = store
         self._provider = get_meter_provider() if meter_provider is None else meter_provider
