@@ -17,7 +17,6 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 
-from lz_otel._export._children import clean
 from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+    from lz_otel._export._label_values import LabelValues
     from lz_otel._measure.store import Series
 
 __all__ = ["metrics_data"]
@@ -40,8 +40,9 @@ def metrics_data(
     scope: InstrumentationScope,
     start_ns: int,
     now_ns: int,
+    values: LabelValues,
 ) -> MetricsData:
-    """All points, cumulative since ``start_ns``.
+    """Return all points, cumulative since ``start_ns``.
 
     Empty values stay as ``""``, so that all points of a metric have the same keys.
 
@@ -51,16 +52,22 @@ def metrics_data(
         scope: name and version of the library.
         start_ns: when counting began, Unix nanoseconds.
         now_ns: when the snapshot was taken, Unix nanoseconds.
+        values: printable label values.
     """
-    metrics = [Metric(s.metric.name, s.metric.doc, s.metric.unit, _data(s, start_ns, now_ns)) for s in series]
+    metrics = [
+        Metric(s.metric.name, s.metric.doc, s.metric.unit, _data(s, start_ns, now_ns, values)) for s in series
+    ]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])
 
 
-def _data(series: Series, start_ns: int, now_ns: int) -> Sum | Gauge | Histogram:
+def _data(series: Series, start_ns: int, now_ns: int, values: LabelValues) -> Sum | Gauge | Histogram:
     metric = series.metric
     names = tuple(a.name for a in metric.attributes)
     cumulative = AggregationTemporality.CUMULATIVE
-    points = [(dict(zip(names, map(clean, labels), strict=True)), value) for labels, value in series.points]
+    points = [
+        (dict(zip(names, map(values.__getitem__, labels), strict=True)), value)
+        for labels, value in series.points
+    ]
     if metric.kind == HISTOGRAM:
         return Histogram(
             [

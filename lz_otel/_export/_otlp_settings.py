@@ -23,8 +23,8 @@ PROTOCOLS = ("grpc", "http/protobuf")
 _GRPC_NAMES = re.compile(r"(dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):.+")
 
 
-def _read(signal: str, what: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Name and text of the variable that holds: the one of the signal, else the common one."""
+def _variable(signal: str, what: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and text of the variable that holds: the one of the signal, else the common one."""
     for name in (f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}", f"OTEL_EXPORTER_OTLP_{what}"):
         if text := environ.get(name, "").strip():
             return name, text
@@ -32,7 +32,7 @@ def _read(signal: str, what: str, environ: Mapping[str, str]) -> tuple[str, str]
 
 
 def protocol(signal: str, environ: Mapping[str, str] | None = None) -> str:
-    """``grpc`` or ``http/protobuf`` (the default).
+    """Return ``grpc`` or ``http/protobuf`` (the default).
 
     Args:
         signal: ``metrics`` or ``traces``.
@@ -41,7 +41,7 @@ def protocol(signal: str, environ: Mapping[str, str] | None = None) -> str:
     Raises:
         ConfigurationError: the variable names another one.
     """
-    name, text = _read(signal, "PROTOCOL", os.environ if environ is None else environ)
+    name, text = _variable(signal, "PROTOCOL", os.environ if environ is None else environ)
     if not text:
         return "http/protobuf"
     if text.lower() not in PROTOCOLS:
@@ -50,7 +50,7 @@ def protocol(signal: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def check(signal: str, environ: Mapping[str, str] | None = None) -> None:
-    """Whether protocol and endpoint of a signal can be used.
+    """Check that protocol and endpoint of a signal can be used.
 
     Args:
         signal: ``metrics`` or ``traces``.
@@ -61,7 +61,7 @@ def check(signal: str, environ: Mapping[str, str] | None = None) -> None:
     """
     environ = os.environ if environ is None else environ
     grpc = protocol(signal, environ) == "grpc"
-    name, text = _read(signal, "ENDPOINT", environ)
+    name, text = _variable(signal, "ENDPOINT", environ)
     if text and not (
         _is_url(text) or (grpc and (_is_url(f"http://{text}", True) or _GRPC_NAMES.fullmatch(text)))
     ):
@@ -82,5 +82,5 @@ def _is_url(text: str, with_port: bool = False) -> bool:
 
 
 def _shown(text: str) -> str:
-    """An endpoint without user, password and query, which may be secrets."""
+    """Return an endpoint without user, password and query, which may be secrets."""
     return re.sub(r"^(.*//)?.*@", r"\1", re.split(r"[?#]", text)[0])

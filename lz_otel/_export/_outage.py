@@ -1,7 +1,7 @@
 """An outage of a receiver: one warning when it begins, one line when it ends.
 
 The SDK's exporters log every failed attempt. Their records are kept from the log where they come
-from a thread of ours, and only there: what the host exports by itself is none of our business.
+from a thread of ours, and only there: what the host exports by itself is logged as ever.
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from __future__ import annotations
 import enum
 import logging
 import threading
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lz_otel._export._children import logger
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "Outage",
     "after_fork_in_child",
     "endpoint",
-    "loud_thread",
     "quiet_thread",
     "remember",
     "session",
     "take_reason",
 ]
 
+_LOG = logging.getLogger("lz_otel")
 _NAMES = (
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
@@ -55,28 +57,29 @@ class _Filter(logging.Filter):
 _filter = _Filter()
 
 
-def quiet_thread() -> None:
-    """Keep the exporters' log lines of the current thread out of the log."""
-    _threads[threading.get_ident()] = ""
+@contextmanager
+def quiet_thread() -> Iterator[None]:
+    """Keep the exporters' log lines of the current thread out of the log; the last one ends the filters."""
+    ident = threading.get_ident()
+    _threads[ident] = ""
     for name in _NAMES:
         logging.getLogger(name).addFilter(_filter)  # the same filter is added only once
-
-
-def loud_thread() -> None:
-    """Undo `quiet_thread` for the current thread; the last one takes the filters away."""
-    _threads.pop(threading.get_ident(), None)
-    if not _threads:
-        for name in _NAMES:
-            logging.getLogger(name).removeFilter(_filter)
+    try:
+        yield
+    finally:
+        _threads.pop(ident, None)
+        if not _threads:
+            for name in _NAMES:
+                logging.getLogger(name).removeFilter(_filter)
 
 
 def after_fork_in_child() -> None:
-    """The parent's threads are not here, and their numbers may be given to others."""
+    """Forget the parent's threads: their numbers may be given to others."""
     _threads.clear()
 
 
 def take_reason() -> str:
-    """The last reason in the current thread, which is forgotten by asking."""
+    """Return the last reason in the current thread, and forget it."""
     ident = threading.get_ident()
     reason = _threads.get(ident, "")
     if reason:
@@ -85,9 +88,9 @@ def take_reason() -> str:
 
 
 def session() -> Any:
-    """A session of requests that remembers why a push failed; ``None`` where there is no requests.
+    """Return a session of requests that remembers why a push failed; ``None`` without requests.
 
-    The exporters do not always say it: when they have no time for a second try, they name neither status nor error.
+    The exporters do not always log it: without time for a second try, they name neither status nor error.
     """
     try:
         import requests
@@ -120,7 +123,7 @@ def _remember(reason: str) -> None:
 
 
 def _reason(record: logging.LogRecord) -> str:
-    """Status and names of exceptions only: a URL in an exception's text may hold a key."""
+    """Return status and names of exceptions only: a URL in an exception's text may hold a key."""
     parts: list[str] = []
     args: Any = record.args if isinstance(record.args, tuple) else ()
     for arg in args:
@@ -136,22 +139,22 @@ def _reason(record: logging.LogRecord) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """Class of the outermost exception, and the text of the system's own error inside."""
+    """Return the class of the outermost exception, and the text of the system's own error inside."""
     seen: set[int] = set()
     stack: list[Any] = [error]
     while stack:
-        one = stack.pop()
-        if not isinstance(one, BaseException) or id(one) in seen:
+        inner = stack.pop()
+        if not isinstance(inner, BaseException) or id(inner) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(one, OSError) and isinstance(one.strerror, str):
-            return f"{type(error).__name__}: {one.strerror}"
-        stack += [getattr(one, "reason", None), one.__cause__, one.__context__, *one.args]
+        seen.add(id(inner))
+        if isinstance(inner, OSError) and isinstance(inner.strerror, str):
+            return f"{type(error).__name__}: {inner.strerror}"
+        stack += [getattr(inner, "reason", None), inner.__cause__, inner.__context__, *inner.args]
     return type(error).__name__
 
 
 def endpoint(exporter: object) -> str:
-    """Scheme, host and port of an exporter; nothing that could be a secret."""
+    """Return `` to `` and scheme, host and port of an exporter's endpoint; nothing that could be a secret."""
     url = getattr(exporter, "_endpoint", None)
     if not isinstance(url, str):
         return ""
@@ -165,7 +168,7 @@ def endpoint(exporter: object) -> str:
 
 
 class Outage:
-    """The state of one receiver, told at its changes.
+    """The state of one receiver, logged when it changes.
 
     Args:
         target: what to call it in the log.
@@ -176,15 +179,15 @@ class Outage:
         self.on = False
 
     def note(self, ok: bool, where: str, retry_in: float, last: bool = False) -> None:
-        """One push went well or not; ``last``: there is no next one."""
+        """Note that a push went well or not; ``last``: there is no next one."""
         if ok == (not self.on):
             return
         self.on = not ok
         if ok:
-            # As loud as the outage was: who saw it begin must see it end.
-            logger.warning("%s: pushing%s works again; nothing was lost", self._target, where)
+            # On the level of the outage: where its beginning is logged, its end is.
+            _LOG.warning("%s: pushing%s works again; nothing was lost", self._target, where)
             return
-        logger.warning(
+        _LOG.warning(
             "%s: pushing%s fails (%s); the service is not affected, %s",
             self._target,
             where,

@@ -21,20 +21,21 @@ class Identity:
     """
 
     def __init__(self) -> None:
-        found = Resource.create()
-        given = found.attributes.get(INSTANCE_ID)
-        self._random = given is None or given == _sdk_id()
-        self._detected = (
-            found if given is not None else found.merge(Resource({INSTANCE_ID: str(uuid.uuid4())}))
-        )
-        self._given = given
+        self._detected = Resource.create()
+        self._given = self._detected.attributes.get(INSTANCE_ID)
+        self._random = self._given is None or self._given == _sdk_id()
+        if self._given is None:
+            self._detected = self._detected.merge(Resource({INSTANCE_ID: str(uuid.uuid4())}))
         self.resource = self._detected
 
     def after_fork_in_child(self) -> None:
-        """Become the child's. Not detected anew: that takes a thread pool, which a process on its way out cannot have."""
+        """Become the child's.
+
+        It is not detected anew: that takes a thread pool, which a process on its way out cannot have.
+        """
         pid = os.getpid()
-        own = (_sdk_id() or str(uuid.uuid4())) if self._random else f"{self._given}-{pid}"
-        changed: dict[str, str | int] = {INSTANCE_ID: own}
+        instance = (_sdk_id() or str(uuid.uuid4())) if self._random else f"{self._given}-{pid}"
+        changed: dict[str, str | int] = {INSTANCE_ID: instance}
         if "process.pid" in self._detected.attributes:
             changed["process.pid"] = pid
         if "process.parent_pid" in self._detected.attributes:
@@ -43,6 +44,6 @@ class Identity:
 
 
 def _sdk_id() -> str | None:
-    """The random id that the SDK gives this process, if it is new enough to give one."""
+    """Return the random id that the SDK gives this process, if it is new enough to give one."""
     detector = getattr(resources, "ServiceInstanceIdResourceDetector", None)
     return None if detector is None else str(detector().detect().attributes[INSTANCE_ID])

@@ -1,4 +1,4 @@
-"""Settings of OpenTelemetry itself, where its API or SDK raises at what they say: one clear error of ours instead."""
+"""Settings of OpenTelemetry itself that its API or SDK raises at: one clear error of ours instead."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import importlib
 import os
 import re
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
     T = TypeVar("T")
 
@@ -29,20 +30,20 @@ _PLAIN = re.compile(r"OTEL_(?:BSP|SPAN|EVENT|LINK|ATTRIBUTE)_[A-Z_]+")
 
 
 def refused(error: Exception) -> ConfigurationError | None:
-    """What the SDK says of variables that are set, as an error that names them; ``None`` if it is about no such."""
+    """Return what the SDK raised at variables that are set, as an error that names them; else ``None``."""
     text = str(error)
     words = [variable for word, variable in _WORDS.items() if word in text]
-    found = [name for name in dict.fromkeys([*_PLAIN.findall(text), *words]) if name in os.environ]
-    if not isinstance(error, ValueError) or not found:
+    names = [name for name in dict.fromkeys([*_PLAIN.findall(text), *words]) if name in os.environ]
+    if not isinstance(error, ValueError) or not names:
         return None
-    values = ", ".join(os.environ[name] for name in found)
+    values = ", ".join(os.environ[name] for name in names)
     return ConfigurationError(
-        ", ".join(found), values, f"what the OpenTelemetry SDK accepts ({type(error).__name__}: {text})"
+        ", ".join(names), values, f"what the OpenTelemetry SDK accepts ({type(error).__name__}: {text})"
     )
 
 
-def traces() -> Any:
-    """Our module for spans. Some limits of spans are read by the SDK as it is imported.
+def traces() -> ModuleType:
+    """Import our module for spans. Some limits of spans are read by the SDK as it is imported.
 
     Raises:
         ConfigurationError: the SDK refuses one of them.
@@ -56,7 +57,7 @@ def traces() -> Any:
 
 
 def asked(kind: str, get: Callable[[], T]) -> T:
-    """The global provider.
+    """Return the global provider.
 
     Args:
         kind: ``meter_provider`` or ``tracer_provider``.
@@ -82,7 +83,7 @@ def asked(kind: str, get: Callable[[], T]) -> T:
 
 
 def check_provider(kind: str, get: Callable[[], object]) -> None:
-    """Whether `asked` is going to work, without making a provider that nobody has asked for yet.
+    """Check that `asked` is going to work, without making a provider that has not been asked for yet.
 
     Raises:
         ConfigurationError: no provider of that name is installed, and the application has set none.

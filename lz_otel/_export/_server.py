@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
+import logging
 import socket
 import threading
 import time
@@ -13,16 +14,23 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from lz_otel._export._children import logger
-from lz_otel._ground.guard import guard
+from lz_otel._export._listeners import FirstCall
+from lz_otel._export._threads import start_thread
+from lz_otel._ground.guard import guard, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lz_otel._measure.store import Store
+
+    Expose = Callable[[str, list[str]], tuple[bytes, str]]
+
 __all__ = ["MetricsServer"]
 
+_LOG = logging.getLogger("lz_otel")
 _PORT = "OTEL_EXPORTER_PROMETHEUS_PORT"
 _HOST = "OTEL_EXPORTER_PROMETHEUS_HOST"
+_ADDRESS = "an address of this machine (0.0.0.0: all of them)"
 REQUEST_TIMEOUT = 10.0  # seconds a client may take to send its request or read its answer
 WAKE_UP = 5.0  # seconds; a stop wakes the thread by itself
 RETRY_EVERY = 5.0  # seconds between two tries for a port that another worker holds
@@ -39,15 +47,10 @@ class _Server(ThreadingMixIn, TCPServer):
     request_queue_size = 16
     timeout = WAKE_UP
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        expose: Callable[[str, list[str]], tuple[bytes, str]],
-        stopped: threading.Event,
-    ) -> None:
+    def __init__(self, address: tuple[str, int], expose: Expose, stopped: threading.Event) -> None:
         infos = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         # "localhost" is often both; IPv4 first, so that 127.0.0.1 works as well.
-        info = min(infos, key=lambda one: one[0] != socket.AF_INET)
+        info = min(infos, key=lambda info: info[0] != socket.AF_INET)
         self.address_family = info[0]
         self.expose = expose
         self.stopped = stopped
@@ -56,7 +59,7 @@ class _Server(ThreadingMixIn, TCPServer):
         super().__init__(info[4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
 
     def get_request(self) -> tuple[Any, Any]:
-        """Accept; without a descriptor for it the connection stays pending, and trying at once again would spin."""
+        """Accept; without a descriptor the connection stays pending, and trying at once again would spin."""
         try:
             return super().get_request()
         except OSError as error:
@@ -65,7 +68,7 @@ class _Server(ThreadingMixIn, TCPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for this request, if there is a seat."""
+        """Start a thread for this request, if there is a seat."""
         if not self.seats.acquire(blocking=False):
             self._end_slow()
             self.shutdown_request(request)
@@ -79,7 +82,7 @@ class _Server(ThreadingMixIn, TCPServer):
             raise
 
     def _end_slow(self) -> None:
-        """A client that sends byte by byte never runs into the socket's timeout."""
+        """End requests that take too long: a client that drips never runs into the socket's timeout."""
         end = time.monotonic() - REQUEST_TIMEOUT
         for request, at in list(self.begun.items()):
             if at < end:
@@ -87,7 +90,7 @@ class _Server(ThreadingMixIn, TCPServer):
                     request.shutdown(socket.SHUT_RDWR)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The thread of one request."""
+        """Answer one request, in its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -95,7 +98,7 @@ class _Server(ThreadingMixIn, TCPServer):
             self.seats.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nobody's fault; the handler notes ours itself."""
+        """Ignore clients that went away; the handler notes faults of ours itself."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -115,13 +118,12 @@ class _Handler(BaseHTTPRequestHandler):
         if url.path.rstrip("/") not in ("", "/metrics"):
             self.send_error(404, "Not Found", "The metrics are at /metrics.")
             return
-        try:
-            names = parse_qs(url.query).get("name[]", [])
-            output, content_type = self.server.expose(self.headers.get("Accept", ""), names)
-        except Exception as error:  # noqa: BLE001 - told once, and the scrape fails visibly
-            guard.fault("export", error)
+        names = parse_qs(url.query).get("name[]", [])
+        exposed = guarded("export")(self.server.expose)(self.headers.get("Accept", ""), names)
+        if exposed is None:
             self.send_error(500)
             return
+        output, content_type = exposed
         self.send_response(200)
         self.send_header("Content-Type", content_type)
         if "gzip" in self.headers.get("Accept-Encoding", ""):
@@ -133,15 +135,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(output)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name given by http.server
-        """Scrapes are not logged."""
+        """Log no scrapes."""
 
 
 def _hint(error: OSError) -> str:
-    """What to do about an address that cannot be listened on."""
+    """Return what to do about an address that cannot be listened on."""
     if isinstance(error, socket.gaierror):
-        return f"Set {_HOST} to a name that resolves here, or to an address of this machine (0.0.0.0: all of them)"
+        return f"Set {_HOST} to a name that resolves here, or to {_ADDRESS}"
     if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-        return f"Set {_HOST} to an address of this machine (0.0.0.0: all of them)"
+        return f"Set {_HOST} to {_ADDRESS}"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"Set {_PORT} to a port that this user may listen on (most systems: above 1023)"
     return f"Set {_PORT} to a free port, or PROMETHEUS_MULTIPROC_DIR if other workers of this service hold it"
@@ -154,16 +156,10 @@ class MetricsServer:
         host: address or name to bind.
         port: port, 0 for any free one.
         expose: called with the ``Accept`` header and the ``name[]`` parameters, gives body and content type.
-        quiet: whether a taken port is normal (another worker of the service has it) and tried again every few seconds.
+        quiet: whether a taken port is normal (another worker has it), and tried again every few seconds.
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        expose: Callable[[str, list[str]], tuple[bytes, str]],
-        quiet: bool = False,
-    ) -> None:
+    def __init__(self, host: str, port: int, expose: Expose, quiet: bool = False) -> None:
         self._host = host
         self._port = port
         self._expose = expose
@@ -172,7 +168,8 @@ class MetricsServer:
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self._stopped = threading.Event()
-        self._told = False
+        self._warned = False
+        self._first_call: FirstCall | None = None
 
     @property
     def port(self) -> int | None:
@@ -192,31 +189,23 @@ class MetricsServer:
             return bound
 
     def start_in_thread(self) -> None:
-        """As `start`, but binding and warning happen in the thread: for the path of a host's call."""
+        """Do as `start` does, but bind and warn in the thread: for the path of a host's call."""
         with self._lock:
             if not self._thread:
                 self._stopped = threading.Event()
                 self._spawn()
 
     def _spawn(self) -> None:
-        thread = threading.Thread(
-            target=self._run, args=(self._stopped,), name="lz-otel-prometheus", daemon=True
-        )
-        try:
-            thread.start()
-        except RuntimeError as error:  # no more threads for this process
-            guard.fault("export", error)
-            return
-        self._thread = thread
+        self._thread = start_thread("lz-otel-prometheus", self._run, self._stopped)
 
     def _bind(self) -> bool:
         try:
             self._server = _Server((self._host, self._port), self._expose, self._stopped)
         except OSError as error:
             # Only a port that is taken is normal among workers.
-            if not self._told and not (self._quiet and error.errno == errno.EADDRINUSE):
-                self._told = True
-                logger.warning(
+            if not self._warned and not (self._quiet and error.errno == errno.EADDRINUSE):
+                self._warned = True
+                _LOG.warning(
                     "Prometheus: cannot listen on %s:%s (%s); the service goes on without that port. %s",
                     self._host,
                     self._port,
@@ -224,7 +213,7 @@ class MetricsServer:
                     _hint(error),
                 )
             return False
-        self._told = False
+        self._warned = False
         return True
 
     def _run(self, stopped: threading.Event) -> None:
@@ -243,13 +232,14 @@ class MetricsServer:
                 guard.fault("export", error)
 
     def stop(self, timeout: float) -> None:
-        """Release the port; waits for the thread for at most ``timeout`` seconds."""
+        """Release the port; wait for the thread for at most ``timeout`` seconds."""
+        self._forget_first_call()
         self._stopped.set()
         with self._lock:
             server, self._server = self._server, None
             thread, self._thread = self._thread, None
         if server:
-            # A closed socket that somebody polls keeps its port; one that is shut down wakes the poll.
+            # A closed socket keeps its port while a thread polls it; one that is shut down wakes the poll.
             with contextlib.suppress(OSError):
                 server.socket.shutdown(socket.SHUT_RDWR)
         if thread and thread is not threading.current_thread():
@@ -257,12 +247,23 @@ class MetricsServer:
         if server:
             server.server_close()
 
-    def after_fork_in_child(self) -> bool:
-        """Close the parent's socket in this process. Returns whether the parent was serving, or trying to."""
+    def after_fork_in_child(self, store: Store) -> None:
+        """Close the parent's socket in this process; serve where the parent did, or tried to.
+
+        Args:
+            store: the child begins at its first call.
+        """
+        self._forget_first_call()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         server, self._server = self._server, None
         thread, self._thread = self._thread, None
         if server:
             server.server_close()
-        return thread is not None or server is not None
+        if thread is not None or server is not None:
+            self._first_call = FirstCall(store, self.start_in_thread)
+
+    def _forget_first_call(self) -> None:
+        if self._first_call:
+            self._first_call.cancel()
+            self._first_call = None

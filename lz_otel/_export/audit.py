@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import structlog
 
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guard, guarded
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ class CallLog:
 
 
 class _Handler(logging.handlers.RotatingFileHandler):
-    """A rotating file that only its owner can read; a full disk is counted and told once."""
+    """A rotating file that only its owner can read; a full disk is counted, and logged once."""
 
     def __init__(self, path: str, max_bytes: int, backups: int) -> None:
-        self._told = False
+        self._failing = False
         super().__init__(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
 
     def _open(self) -> Any:
@@ -94,29 +94,29 @@ class _Handler(logging.handlers.RotatingFileHandler):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name logging calls
         """Called by logging when a line could not be written."""
-        guard_count(OSError("audit log"))
-        if not self._told:
-            self._told = True
+        _count_fault()
+        if not self._failing:
+            self._failing = True
             _LOG.warning("lz_otel: the audit log %s cannot be written; entries are lost", self.baseFilename)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line; tell when writing works again."""
+        """Write one line; log when writing works again."""
         try:
             before = self._size()  # writes what a full disk kept back, and so may fail as a line does
             super().emit(record)
-            written = self._told and self._size() > before
+            written = self._failing and self._size() > before
         except OSError:
             self.handleError(record)
             return
         if written:
-            self._told = False
+            self._failing = False
             _LOG.warning("lz_otel: the audit log %s can be written again", self.baseFilename)
 
     def _size(self) -> int:
         return 0 if self.stream is None else int(self.stream.tell())
 
 
-def guard_count(error: BaseException) -> None:
+def _count_fault() -> None:
     """Count a fault of the audit log without a log line of the guard's own."""
     if guard.on_fault is not None:
         guard.on_fault("audit")
@@ -163,7 +163,7 @@ class AuditLog:
             return
         body = ended.request.body
         if body is None or len(body) > _MAX_ENTRY:
-            guard_count(ValueError("audit entry"))
+            _count_fault()
             return
         if self._pid != os.getpid():
             self._reset()
@@ -180,7 +180,7 @@ class AuditLog:
         try:
             self._queue.put_nowait(entry)
         except queue.Full:
-            guard_count(OverflowError("audit queue"))
+            _count_fault()
             return
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="lz-otel-audit", daemon=True)
@@ -189,17 +189,13 @@ class AuditLog:
     def _run(self) -> None:
         while True:
             entry = self._queue.get()
-            try:
-                if entry is None:
-                    return
+            if entry is None:
+                return
+            with guarded("audit"):
                 body = msgspec.json.decode(entry.pop("body"))
                 if isinstance(body, dict):
                     entry |= {k: body[k] for k in ("system", "messages", "tools") if k in body}
                 self._log.info("pruned", **entry)
-            except Exception as fault:  # noqa: BLE001 - the thread must live on
-                guard.fault("audit", fault)
-            finally:
-                self._queue.task_done()
 
     def close(self, timeout: float = 3.0) -> None:
         """Write what is waiting, within ``timeout`` seconds, and close the file."""

@@ -1,4 +1,4 @@
-"""Make the exporters of metrics by their names in the settings. Each is imported only when it is asked for."""
+"""Make the exporters of metrics by their names in the settings. Each is imported only when asked for."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """HTTP spans of the OpenTelemetry instrumentors of httpx and httpx2, without what may be a secret.
 
-They put the whole URL on a span (C: a key may be in its query, ``…:generateContent?key=…``), and the text of an
-exception as an event and as the status (C: it may quote a URL or a header, "Illegal header value b'sk-…'"). Where
-lz_otel has switched them on, neither leaves: they are given a tracer that takes it out before a span is made, so no
-sampler and no processor of the application's provider sees it either. One that the application has switched on
-itself is left as it is.
+They put the whole URL on a span (C: a key may be in its query, ``…:generateContent?key=…``), and the text
+of an exception as an event and as the status (C: it may quote a URL or a header, "Illegal header value
+b'sk-…'"). Where lz_otel has switched them on, neither leaves: they are given a tracer that takes it out
+before a span is made, so no sampler and no processor of the application's provider sees it either. One that
+the application has switched on itself is left as it is.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from opentelemetry.context import Context
+    from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]  # it opts out of types
+        BaseInstrumentor,
+    )
     from opentelemetry.trace import Link, Span
 
 __all__ = ["bare_url", "switch_on"]
@@ -35,37 +38,30 @@ _USER = re.compile(r"^((?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//)[^/\\]*@")
 
 
 def bare_url(url: str) -> str:
-    """A URL, or the path of one, without user, password, query and fragment."""
+    """Return a URL, or the path of one, without user, password, query and fragment."""
     return _USER.sub(r"\1", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
+@guarded("export")  # without attributes is better than with a key
 def _bare(attributes: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if attributes is None:
         return None
-    try:
-        return {
-            name: bare_url(str(value)) if name in _URLS else value
-            for name, value in attributes.items()
-            if name not in _NEVER
-        }
-    except Exception as fault:  # noqa: BLE001 - a request of the host; without attributes is better than with a key
-        guard.fault("export", fault)
-        return None
+    return {
+        name: bare_url(str(value)) if name in _URLS else value
+        for name, value in attributes.items()
+        if name not in _NEVER
+    }
 
 
+@guarded("export")
 def _failed(span: Span, error: Exception) -> None:
-    """What the SDK would record of an exception, but for its text and its traceback (which ends with that text)."""
-    try:
-        if not span.is_recording():
-            return
-        kind = type(error)
-        name = (
-            kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        )
-        span.add_event("exception", {"exception.type": name})
-        span.set_status(Status(StatusCode.ERROR, kind.__name__))
-    except Exception as fault:  # noqa: BLE001 - a request of the host
-        guard.fault("export", fault)
+    """Record what the SDK would of an exception, but for its text and its traceback (which ends with it)."""
+    if not span.is_recording():
+        return
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    span.add_event("exception", {"exception.type": name})
+    span.set_status(Status(StatusCode.ERROR, kind.__name__))
 
 
 class _Tracer(trace.Tracer):
@@ -119,13 +115,13 @@ class _Provider(trace.TracerProvider):
         return _Tracer(trace.get_tracer_provider().get_tracer(*args, **kwargs))
 
 
-def switch_on() -> list[Any]:
-    """Switch on the instrumentors of httpx and httpx2, where they are installed and off. What fails is a warning.
+def switch_on() -> list[BaseInstrumentor]:
+    """Switch on the instrumentors of httpx and httpx2 that are installed and off. What fails is a warning.
 
     Returns:
         Those that were switched on.
     """
-    on: list[Any] = []
+    on: list[BaseInstrumentor] = []
     try:
         from opentelemetry.instrumentation import httpx as package
     except Exception as error:  # noqa: BLE001 - installed, and broken

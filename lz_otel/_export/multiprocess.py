@@ -17,6 +17,8 @@ the first write. No fork happens while one of our threads is inside it, so its l
 from __future__ import annotations
 
 import atexit
+import contextlib
+import logging
 import os
 import threading
 import time
@@ -31,9 +33,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.multiprocess import mark_process_dead as _mark_process_dead
 from prometheus_client.utils import floatToGoString
 
-from lz_otel._export._children import FirstCall, add_listener, clean, logger, remove_listener
+from lz_otel._export._label_values import printable
+from lz_otel._export._listeners import add_listener, remove_listener
 from lz_otel._export._server import MetricsServer
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guarded
 from lz_otel._measure.store import other
 from lz_otel.catalogue import BUILD_INFO, COUNTER, GAUGE, HISTOGRAM, UP_DOWN
 
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MultiprocessExporter", "directory", "mark_process_dead"]
 
+_LOG = logging.getLogger("lz_otel")
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 
 # Held while one of our threads is inside prometheus_client, whose own lock is out of reach: a fork in
@@ -68,7 +72,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def directory() -> str | None:
-    """The directory that prometheus_client writes to, or ``None`` where it does not."""
+    """Return the directory that prometheus_client writes to, or ``None`` where it does not."""
     if not getattr(prometheus_client.values.ValueClass, "_multiprocess", False):
         return None
     return os.environ.get(VARIABLE)
@@ -82,10 +86,8 @@ def mark_process_dead(pid: int) -> None:
     """
     path = directory()
     if path:
-        try:
+        with contextlib.suppress(OSError):
             _mark_process_dead(pid, path)  # type: ignore[no-untyped-call]  # a function without hints
-        except OSError:
-            return
 
 
 class _Cells:
@@ -96,7 +98,7 @@ class _Cells:
     def __init__(self, metric: Metric, labels: tuple[str, ...]) -> None:
         make: Any = prometheus_client.values.ValueClass
         name, doc = metric.prometheus, metric.doc
-        labels = tuple(map(clean, labels))
+        labels = tuple(map(printable, labels))
         self.bounds = metric.buckets
         self.buckets: list[Any] = []
         if metric.kind == HISTOGRAM:
@@ -126,7 +128,7 @@ class _Cells:
 
 
 def _mode(metric: Metric) -> str:
-    """How the gauges of several processes become one."""
+    """Return how the gauges of several processes become one."""
     if metric.kind == UP_DOWN:
         return "livesum"
     return "livemax" if metric is BUILD_INFO else "livemostrecent"
@@ -148,13 +150,12 @@ class MultiprocessExporter:
         # By identity: the hash of a catalogue row takes microseconds.
         self._cells: dict[int, dict[tuple[str, ...], _Cells]] = {id(m): {} for m in store.metrics}
         self._server = MetricsServer(host, port, self.expose, quiet=True) if serve else None
-        self._first_call: FirstCall | None = None
         self._running = False
         self._began = False
 
     @property
     def port(self) -> int | None:
-        """The port this process serves on, or ``None``: another one does, or nobody."""
+        """The port this process serves on, or ``None``: another one does, or none."""
         return self._server.port if self._server else None
 
     def start(self) -> None:
@@ -163,9 +164,9 @@ class MultiprocessExporter:
             return
         path = directory()
         if path is None or not Path(path).is_dir() or not os.access(path, os.W_OK):
-            logger.warning(
-                "%s=%r cannot be used: expected a directory that can be written, set before prometheus_client is "
-                "imported; the metrics of this process are not in Prometheus",
+            _LOG.warning(
+                "%s=%r cannot be used: expected a directory that can be written, set before "
+                "prometheus_client is imported; the metrics of this process are not in Prometheus",
                 VARIABLE,
                 os.environ.get(VARIABLE),
             )
@@ -202,62 +203,52 @@ class MultiprocessExporter:
             _inside.release()
 
     def _detach(self) -> None:
-        if self._first_call:
-            self._first_call.cancel()
-            self._first_call = None
         remove_listener(self._store, self.measured)
         if self.touched in self._store.touch_listeners:
             self._store.touch_listeners.remove(self.touched)
 
     def _exit(self) -> None:
-        """The gauges of a process that ends are of no interest."""
+        """Remove the gauges of this process, which ends."""
         if self._running:
             self._detach()
             mark_process_dead(os.getpid())
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's label sets; listen at the child's first call, if nobody else does by then."""
+        """Forget the parent's label sets; listen at its first call, if no other process does by then."""
         if not self._running:
             return
         for cells in self._cells.values():
             cells.clear()
-        if self._first_call:
-            self._first_call.cancel()
-            self._first_call = None
-        if self._server and self._server.after_fork_in_child():
-            self._first_call = FirstCall(self._store, self._server.start_in_thread)
+        if self._server:
+            self._server.after_fork_in_child(self._store)
 
+    @guarded("export")  # a full disk, a directory that vanished
     def measured(self, measurements: Sequence[Any]) -> None:
         """Store listener: write a batch."""
-        try:
-            with _inside:
-                for metric, labels, value in measurements:
-                    known = self._cells.get(id(metric))
-                    if known is None:
-                        continue
-                    cell = known.get(labels) or self._new(metric, labels, known)
-                    kind = metric.kind
-                    if kind == HISTOGRAM:
-                        cell.observe(value)
-                    elif kind == GAUGE:
-                        cell.value.set(value, time.time())
-                    else:
-                        cell.value.inc(value)
-        except Exception as error:  # noqa: BLE001 - a full disk, a directory that vanished
-            guard.fault("export", error)
+        with _inside:
+            for metric, labels, value in measurements:
+                known = self._cells.get(id(metric))
+                if known is None:
+                    continue
+                cell = known.get(labels) or self._new(metric, labels, known)
+                kind = metric.kind
+                if kind == HISTOGRAM:
+                    cell.observe(value)
+                elif kind == GAUGE:
+                    cell.value.set(value, time.time())
+                else:
+                    cell.value.inc(value)
 
+    @guarded("export")
     def touched(self, metric: Metric, label_sets: Iterable[tuple[str, ...]]) -> None:
         """Store listener: label sets that begin at 0."""
         known = self._cells.get(id(metric))
         if known is None:
             return
-        try:
-            with _inside:
-                for labels in label_sets:
-                    if labels not in known:
-                        self._new(metric, labels, known)
-        except Exception as error:  # noqa: BLE001 - as above
-            guard.fault("export", error)
+        with _inside:
+            for labels in label_sets:
+                if labels not in known:
+                    self._new(metric, labels, known)
 
     def _new(self, metric: Metric, labels: tuple[str, ...], known: dict[tuple[str, ...], _Cells]) -> _Cells:
         if len(known) >= self._store.max_series:
@@ -268,7 +259,7 @@ class MultiprocessExporter:
         return cell
 
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
-        """Body and content type of an answer: the series of all processes, the host's own included."""
+        """Return body and content type of an answer: the series of all processes, the host's own included."""
         path = directory()
         registry: Any = CollectorRegistry()
         if path:
@@ -308,5 +299,5 @@ def _remove_dead(path: Path) -> None:
             os.kill(int(pid), 0)
         except ProcessLookupError:
             file.unlink(missing_ok=True)
-        except OSError:  # it lives, and is somebody else's
+        except OSError:  # it lives, and is of another user
             continue

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import logging
 import os
 import sys
 import threading
@@ -27,11 +28,12 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from lz_otel._export import _outage
-from lz_otel._export._children import after_fork_of_multiprocessing, at_end_of_child, logger
+from lz_otel._export import _multiprocessing, _outage
 from lz_otel._export._convert import metrics_data
+from lz_otel._export._label_values import LabelValues
 from lz_otel._export._resource import Identity
-from lz_otel._ground.guard import guard
+from lz_otel._export._threads import start_thread
+from lz_otel._ground.guard import guard, guarded
 from lz_otel.catalogue import BUILD_INFO, HISTOGRAM
 from lz_otel.errors import MissingDependencyError
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsoleExporter", "OtlpExporter", "PushExporter"]
 
+_LOG = logging.getLogger("lz_otel")
 FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last push
 DOWN_LIMIT = 1.0  # the same when the receiver is known to be down
 # With one of these the SDK loads a session of the user's, which must not be replaced by ours.
@@ -82,6 +85,7 @@ class PushExporter:
         self._timeout = min(timeout_s, max(interval_s, SHORTEST))
         self._version = version
         self._make = exporter or self.make_exporter
+        self._values = LabelValues()
         self._identity: Identity | None = None
         self._silent = False
         self._exit_hook = False
@@ -98,7 +102,7 @@ class PushExporter:
         self._pushing: MetricExporter | None = None
 
     def make_exporter(self, timeout_s: float) -> MetricExporter:
-        """The exporter of the SDK.
+        """Make the exporter of the SDK.
 
         Raises:
             MissingDependencyError: its package is not installed.
@@ -118,10 +122,10 @@ class PushExporter:
             self._exporter = self._make(self._timeout)
             self._identity = Identity()
         except MissingDependencyError as error:
-            logger.warning("%s", error)
+            _LOG.warning("%s", error)
             return
         except Exception as error:  # noqa: BLE001 - a bad certificate path, a bad endpoint
-            logger.warning(
+            _LOG.warning(
                 "%s cannot be started (%s: %s); nothing is pushed", self.target, type(error).__name__, error
             )
             return
@@ -135,17 +139,12 @@ class PushExporter:
         with self._lock:
             if self._thread is not None or not self._ready or self._stop.is_set():
                 return
-            thread = threading.Thread(target=self._run, name="lz-otel-push", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:  # no more threads for this process
-                guard.fault("export", error)
-                return
-            self._thread = thread
-        self._end_with_multiprocessing()
+            self._thread = start_thread("lz-otel-push", self._run)
+        if self._thread is not None:
+            self._end_with_multiprocessing()
 
     def _end_with_multiprocessing(self) -> None:
-        at_end_of_child(self.stop)
+        _multiprocessing.at_end_of_child(self.stop)
 
     def stop(self, timeout: float = FLUSH_LIMIT) -> None:
         """Push once more and end, within ``timeout`` seconds (a push that hangs is left behind)."""
@@ -159,10 +158,8 @@ class PushExporter:
         self._stop.set()
         thread, pushing = self._thread, self._pushing
         if pushing is not None:
-            try:
+            with guarded("export"):
                 pushing.shutdown(timeout_millis=100)  # ends a wait between two tries
-            except Exception as error:  # noqa: BLE001 - the host is on its way out
-                guard.fault("export", error)
         if thread and thread is not threading.current_thread():
             thread.join(timeout)
         self._reset()
@@ -180,13 +177,12 @@ class PushExporter:
         self._reset()
         self._silent = True
         self._spawn()
-        after_fork_of_multiprocessing(self, PushExporter._end_with_multiprocessing)
+        _multiprocessing.after_fork(self, PushExporter._end_with_multiprocessing)
 
     def _run(self) -> None:
         stop, exporter, outage = self._stop, self._exporter, self._outage
-        _outage.quiet_thread()
         began = time.monotonic()
-        try:
+        with _outage.quiet_thread(), guarded("export"):
             while not stop.wait(max(0.0, self._interval - (time.monotonic() - began))):
                 began = time.monotonic()
                 if exporter is None:  # a forked child: the parent's connections are not its own
@@ -194,10 +190,6 @@ class PushExporter:
                 self._push(exporter, outage, self._timeout, stop)
             limit = min(self._flush_within, DOWN_LIMIT) if outage.on else self._flush_within
             self._push(self._make(limit), outage, limit, stop)
-        except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
-            guard.fault("export", error)
-        finally:
-            _outage.loud_thread()
 
     def _push(
         self, exporter: MetricExporter, outage: _outage.Outage, limit: float, stop: threading.Event
@@ -213,7 +205,8 @@ class PushExporter:
             scope = InstrumentationScope("lz_otel", self._version)
             began = self._store.started_ns
             # A clock that was set back would put points before their start, which receivers refuse.
-            data = metrics_data(series, self._identity.resource, scope, began, max(began, time.time_ns()))
+            now = max(began, time.time_ns())
+            data = metrics_data(series, self._identity.resource, scope, began, now, self._values)
             _outage.take_reason()
             self._pushing = None if last else exporter
             with suppress_instrumentation():
@@ -227,12 +220,12 @@ class PushExporter:
         finally:
             self._pushing = None
         if not ok and stop.is_set() and not last:
-            return  # cut short by the end; the last push says how it is
+            return  # cut short by the end; the last push notes how it went
         outage.note(ok, _outage.endpoint(exporter), self._interval, last)
 
 
 def _has_happened(series: Series) -> bool:
-    """Whether a series tells of something: zeros, and what is running, do not."""
+    """Return whether a series counts anything that happened: zeros, and what is running, do not."""
     if series.metric is BUILD_INFO:
         return False
     return any(value.count if series.metric.kind == HISTOGRAM else value for _, value in series.points)
@@ -242,7 +235,8 @@ class OtlpExporter(PushExporter):
     """OTLP over HTTP, or over gRPC where the package for it is installed.
 
     Args:
-        protocol: ``http/protobuf`` or ``grpc``; ``OTEL_EXPORTER_OTLP_METRICS_PROTOCOL``, ``OTEL_EXPORTER_OTLP_PROTOCOL``.
+        protocol: ``http/protobuf`` or ``grpc``; ``OTEL_EXPORTER_OTLP_METRICS_PROTOCOL``,
+            ``OTEL_EXPORTER_OTLP_PROTOCOL``.
     """
 
     target = "OTLP exporter"
@@ -260,22 +254,23 @@ class OtlpExporter(PushExporter):
         super().__init__(store, interval_s, timeout_s, version, exporter)
 
     def make_exporter(self, timeout_s: float) -> MetricExporter:
-        """The exporter of the chosen protocol; see `PushExporter.make_exporter`."""
+        """Make the exporter of the chosen protocol; see `PushExporter.make_exporter`."""
         name, extra = ("grpc", "otlp-grpc") if self._protocol == "grpc" else ("http", "otlp")
         module = f"opentelemetry.exporter.otlp.proto.{name}.metric_exporter"
         try:
-            found = importlib.import_module(module)
+            package = importlib.import_module(module)
         except ModuleNotFoundError as error:
             missing = error.name or ""
             if missing != "grpc" and not module.startswith(missing):
                 raise  # installed, and broken
-            package = f"opentelemetry-exporter-otlp-proto-{name}"
-            raise MissingDependencyError(package, extra, f"OTLP over {name}") from error
+            raise MissingDependencyError(
+                f"opentelemetry-exporter-otlp-proto-{name}", extra, f"OTLP over {name}"
+            ) from error
         arguments: dict[str, Any] = {"timeout": min(timeout_s, _request_timeout())}
         if name == "http" and not any(map(os.environ.get, _CREDENTIAL_PROVIDERS)):
             arguments["session"] = _outage.session()
-        made: MetricExporter = found.OTLPMetricExporter(**arguments)
-        return made
+        exporter: MetricExporter = package.OTLPMetricExporter(**arguments)
+        return exporter
 
 
 class ConsoleExporter(PushExporter):
@@ -284,12 +279,12 @@ class ConsoleExporter(PushExporter):
     target = "console exporter"
 
     def make_exporter(self, timeout_s: float) -> MetricExporter:
-        """The SDK's console exporter."""
+        """Make the SDK's console exporter."""
         return ConsoleMetricExporter(out=sys.stdout)
 
 
 def _request_timeout() -> float:
-    """The exporter's own setting in seconds; it would be overruled by the one we hand over."""
+    """Return the exporter's own setting in seconds; it would be overruled by the one we hand over."""
     for name in ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"):
         try:
             value = float(os.environ[name])

@@ -8,10 +8,11 @@ Names, types and bounds come from the catalogue, as on OTLP (signal contract, D)
 
 from __future__ import annotations
 
+import logging
 import threading
-from contextlib import contextmanager
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import REGISTRY
 from prometheus_client.core import Metric as Family
@@ -19,13 +20,14 @@ from prometheus_client.core import Sample
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.utils import floatToGoString
 
-from lz_otel._export._children import FirstCall, clean, logger
+from lz_otel._export._label_values import LabelValues, printable
 from lz_otel._export._server import MetricsServer
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guarded
+from lz_otel._ground.once import Once
 from lz_otel.catalogue import COUNTER, HISTOGRAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prometheus_client.core import CollectorRegistry
 
@@ -34,44 +36,45 @@ if TYPE_CHECKING:
 
 __all__ = ["PrometheusExporter", "StoreCollector"]
 
+_LOG = logging.getLogger("lz_otel")
+
 
 def _float(value: float) -> str:
-    """A number as Prometheus writes it."""
+    """Return a number as Prometheus writes it: as Python does, unless it is large or not finite."""
+    if -1e300 < value < 1_000_000:
+        return repr(float(value))
     return str(floatToGoString(value))  # type: ignore[no-untyped-call]  # the one function without hints
 
 
-def _escaped(value: str) -> str:
-    value = clean(value)
-    if '"' in value or "\\" in value:
-        return value.replace("\\", "\\\\").replace('"', '\\"')
-    return value
+class _EscapedValues(LabelValues):
+    """Label values as they stand between the quotes of an exposition."""
 
-
-def _number(value: int) -> str:
-    return f"{value}.0" if value < 1_000_000 else _float(value)
+    def __missing__(self, value: str) -> str:
+        text = self[value] = printable(value).replace("\\", "\\\\").replace('"', '\\"')
+        return text
 
 
 class _Layout:
-    """What stays the same of a metric between two scrapes: its names, and its lines with gaps."""
+    """What stays the same of a metric between two scrapes: its names, and its lines without label values."""
 
-    def __init__(self, metric: Metric) -> None:
+    def __init__(self, metric: Metric, values: LabelValues, escaped: _EscapedValues) -> None:
         self.kind = metric.kind
         self.type = {COUNTER: "counter", HISTOGRAM: "histogram"}.get(metric.kind, "gauge")
         self.sample = metric.prometheus
         self.family = self.sample.removesuffix("_total") if metric.kind == COUNTER else self.sample
         self.doc = metric.doc
-        self.labels = metric.labels
-        self.bounds = (*(_float(b) for b in metric.buckets), "+Inf")
+        self.labels = labels = metric.labels
+        self.bounds = (*(_float(bound) for bound in metric.buckets), "+Inf")
+        self._value, self._escaped = values.__getitem__, escaped.__getitem__
         # prometheus_client sorts labels; the same order here gives the same text.
-        order = sorted(range(len(self.labels)), key=lambda i: self.labels[i])
-        before = [i for i in order if self.labels[i] < "le"]
-        self._order, self._split = order, len(before)
-        names = [f'{self.labels[i]}="%s"' for i in order]
-        self._line = f"{self.sample}{{{','.join(names)}}} " if names else f"{self.sample} "
-        self._plain = f"{{{','.join(names)}}} " if names else " "
-        self._head = "".join(f"{n}," for n in names[: self._split])
-        self._tail = "".join(f",{n}" for n in names[self._split :])
-        self._les = [f'le="{b}"' for b in self.bounds]
+        order = sorted(range(len(labels)), key=labels.__getitem__)
+        self._sort: Callable[[tuple[str, ...]], Any] = itemgetter(*order) if len(order) > 1 else tuple
+        pairs = [f'{labels[i]}="%s"' for i in order]
+        self._braces = f"{{{','.join(pairs)}}} " if pairs else " "
+        self._split = sum(label < "le" for label in labels)
+        self._before_le = "".join(f"{pair}," for pair in pairs[: self._split])
+        self._after_le = "".join(f",{pair}" for pair in pairs[self._split :])
+        self._les = [f'le="{bound}"' for bound in self.bounds]
 
     def head(self, openmetrics: bool) -> str:
         name = self.family if openmetrics else self.sample
@@ -81,29 +84,31 @@ class _Layout:
         return f"# HELP {name} {doc}\n# TYPE {name} {self.type}\n"
 
     def line(self, labels: tuple[str, ...], value: float) -> str:
-        return f"{self._line % tuple([_escaped(labels[i]) for i in self._order])}{_float(value)}\n"
+        return f"{self.sample}{self._braces % tuple(map(self._escaped, self._sort(labels)))}{_float(value)}\n"
 
-    def histogram(self, labels: tuple[str, ...], value: HistogramValue, out: list[str]) -> None:
-        values = [_escaped(labels[i]) for i in self._order]
-        head = f"{self.sample}_bucket{{{self._head % tuple(values[: self._split])}"
-        tail = f"{self._tail % tuple(values[self._split :])}}} "
-        out.extend(
-            f"{head}{le}{tail}{_number(n)}\n"
+    def histogram(self, labels: tuple[str, ...], value: HistogramValue) -> str:
+        values = tuple(map(self._escaped, self._sort(labels)))
+        head = f"{self.sample}_bucket{{{self._before_le % values[: self._split]}"
+        tail = f"{self._after_le % values[self._split :]}}} "
+        lines = [
+            f"{head}{le}{tail}{n}.0\n" if n < 1_000_000 else f"{head}{le}{tail}{_float(n)}\n"
             for le, n in zip(self._les, accumulate(value.counts), strict=True)
-        )
-        plain = self._plain % tuple(values)
-        out.append(f"{self.sample}_count{plain}{_number(value.count)}\n")
-        out.append(f"{self.sample}_sum{plain}{_float(value.sum)}\n")
+        ]
+        braces = self._braces % values
+        lines.append(f"{self.sample}_count{braces}{_float(value.count)}\n")
+        lines.append(f"{self.sample}_sum{braces}{_float(value.sum)}\n")
+        return "".join(lines)
 
     def empty_family(self) -> Family:
         return Family(self.family, self.doc, self.type)
 
+    @guarded("export")  # the page of the host must not fail for us
     def family_of(self, series: Series) -> Family:
         family = self.empty_family()
         samples = family.samples
-        name, names = self.sample, self.labels
+        name = self.sample
         for labels, value in series.points:
-            pairs = dict(zip(names, map(clean, labels), strict=True))
+            pairs = dict(zip(self.labels, map(self._value, labels), strict=True))
             if self.kind != HISTOGRAM:
                 samples.append(Sample(name, pairs, float(value)))
                 continue
@@ -121,51 +126,32 @@ class StoreCollector:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._layouts = {metric: _Layout(metric) for metric in store.metrics}
-        self._muted = threading.local()
+        values, escaped = LabelValues(), _EscapedValues()
+        self._layouts = {id(metric): _Layout(metric, values, escaped) for metric in store.metrics}
+        self.muted = threading.local()  # where its `on` is true, `collect` gives nothing to this thread
 
     def describe(self) -> list[Family]:
-        """The families without samples: the registry finds clashes, and ``name[]=`` works."""
+        """Return the families without samples: the registry finds clashes, and ``name[]=`` works."""
         return [layout.empty_family() for layout in self._layouts.values()]
 
     def collect(self) -> Iterator[Family]:
-        """All families that have points."""
-        if getattr(self._muted, "on", False):
+        """Yield all families that have points."""
+        if getattr(self.muted, "on", False):
             return
-        try:
-            found = self._store.snapshot()
-        except Exception as fault:  # noqa: BLE001 - the page of the host must not fail for us
-            guard.fault("export", fault)
-            return
-        for series in found:
-            try:
-                family = self._layouts[series.metric].family_of(series)
-            except Exception as fault:  # noqa: BLE001 - as above
-                guard.fault("export", fault)
-                continue
-            yield family
+        for series in guarded("export")(self._store.snapshot)() or ():
+            family = self._layouts[id(series.metric)].family_of(series)
+            if family is not None:
+                yield family
 
     def text(self, openmetrics: bool = False) -> str:
-        """The same as ``generate_latest`` gives for this collector, rendered directly."""
-        out: list[str] = []
+        """Return what ``generate_latest`` gives for this collector, rendered directly."""
+        parts: list[str] = []
         for series in self._store.snapshot():
-            layout = self._layouts[series.metric]
-            out.append(layout.head(openmetrics))
-            if layout.kind == HISTOGRAM:
-                for labels, value in series.points:
-                    layout.histogram(labels, value, out)
-            else:
-                out.extend([layout.line(labels, value) for labels, value in series.points])
-        return "".join(out)
-
-    @contextmanager
-    def muted(self) -> Iterator[None]:
-        """Within it, this thread's `collect` gives nothing (our server adds `text` itself)."""
-        self._muted.on = True
-        try:
-            yield
-        finally:
-            self._muted.on = False
+            layout = self._layouts[id(series.metric)]
+            parts.append(layout.head(openmetrics))
+            render = layout.histogram if layout.kind == HISTOGRAM else layout.line
+            parts.extend([render(labels, value) for labels, value in series.points])
+        return "".join(parts)
 
 
 class PrometheusExporter:
@@ -193,8 +179,7 @@ class PrometheusExporter:
         self._server = MetricsServer(host, port, self.expose) if serve else None
         self._registered = False
         self._alone = False  # the registry would not have us: our port shows our series only
-        self._broken_told = False
-        self._first_call: FirstCall | None = None
+        self._others_failed = Once()
 
     @property
     def port(self) -> int | None:
@@ -215,8 +200,9 @@ class PrometheusExporter:
         except ValueError as error:  # DuplicateTimeseries
             self._alone = True
             clashes = sorted(getattr(error, "duplicates", ()))
-            logger.warning(
-                "The Prometheus registry already has series of these names, so those of lz_otel are left out of it: %s%s",
+            _LOG.warning(
+                "The Prometheus registry already has series of these names, "
+                "so those of lz_otel are left out of it: %s%s",
                 ", ".join(clashes[:3]) or error,
                 f" and {len(clashes) - 3} more" if len(clashes) > 3 else "",
             )
@@ -225,9 +211,6 @@ class PrometheusExporter:
 
     def stop(self, timeout: float = 1.0) -> None:
         """Unregister and release the port, within about ``timeout`` seconds."""
-        if self._first_call:
-            self._first_call.cancel()
-            self._first_call = None
         if self._registered:
             self._registered = False
             self._registry.unregister(self.collector)
@@ -236,15 +219,12 @@ class PrometheusExporter:
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's port; listen again (if it is free by then) at the child's first call."""
-        self.collector._muted = threading.local()
-        if self._first_call:
-            self._first_call.cancel()
-            self._first_call = None
-        if self._server and self._server.after_fork_in_child():
-            self._first_call = FirstCall(self._store, self._server.start_in_thread)
+        self.collector.muted = threading.local()
+        if self._server:
+            self._server.after_fork_in_child(self._store)
 
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
-        """The body and content type of an answer: everything in the registry, ours included.
+        """Return the body and content type of an answer: everything in the registry, ours included.
 
         Args:
             accept: the ``Accept`` header; chooses between the text format and OpenMetrics.
@@ -253,23 +233,28 @@ class PrometheusExporter:
         encoder, content_type = choose_encoder(accept)
         if names:
             return encoder(self._registry.restricted_registry(names)), content_type
-        openmetrics = content_type.startswith("application/openmetrics-text")
         if "escaping=dots" in content_type or "escaping=values" in content_type:
             return encoder(self._registry), content_type
-        rest = b""
+        openmetrics = content_type.startswith("application/openmetrics-text")
+        others = b"" if self._alone else self._others(encoder)
+        ours = self.collector.text(openmetrics).encode() if self._registered or self._alone else b""
+        if openmetrics:
+            return b"".join((others.removesuffix(b"# EOF\n"), ours, b"# EOF\n")), content_type
+        return others + ours, content_type
+
+    def _others(self, encoder: Callable[[CollectorRegistry], bytes]) -> bytes:
+        """Return the text of everything else in the registry; nothing where that fails."""
+        self.collector.muted.on = True
         try:
-            if not self._alone:
-                with self.collector.muted():
-                    rest = encoder(self._registry)
-        except Exception as error:  # noqa: BLE001 - somebody else's collector
-            if not self._broken_told:
-                self._broken_told = True
-                logger.warning(
-                    "Another collector in the Prometheus registry fails (%s); port %s shows the series of lz_otel only",
+            return encoder(self._registry)
+        except Exception as error:  # noqa: BLE001 - a collector of the host or of a library
+            if self._others_failed.acquire(False):
+                _LOG.warning(
+                    "Another collector in the Prometheus registry fails (%s); "
+                    "port %s shows the series of lz_otel only",
                     type(error).__name__,
                     self.port,
                 )
-        ours = self.collector.text(openmetrics).encode() if self._registered or self._alone else b""
-        if openmetrics:
-            return b"".join((rest.removesuffix(b"# EOF\n"), ours, b"# EOF\n")), content_type
-        return rest + ours, content_type
+            return b""
+        finally:
+            self.collector.muted.on = False

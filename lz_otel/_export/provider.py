@@ -9,7 +9,7 @@ the next reader collects, and not on the path of a call. Each sample is recorded
 bucket, all at the same relative place, chosen so that their sum is the true one. At most
 `DRAIN_LIMIT` samples go in one collection; the rest follows in the next ones.
 
-The provider is used, never replaced, and shut down by nobody but its owner. After a fork the SDK keeps
+The provider is used, never replaced, and shut down by its owner only. After a fork the SDK keeps
 the parent's histograms in the child (case 17): call ``instrument()`` after the fork. Its own limit of
 2,000 attribute sets per instrument applies on top of ``LZ_OTEL_MAX_SERIES``.
 """
@@ -17,6 +17,7 @@ the parent's histograms in the child (case 17): call ``instrument()`` after the 
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry.metrics import Observation, get_meter_provider
 
-from lz_otel._export._children import add_listener, clean, logger, remove_listener
-from lz_otel._ground.guard import guard
+from lz_otel._export._label_values import LabelValues
+from lz_otel._export._listeners import add_listener, remove_listener
+from lz_otel._ground.guard import guarded
 from lz_otel._measure.store import other
 from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
 
@@ -39,12 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DRAIN_LIMIT", "ProviderExporter", "values_within"]
 
+_LOG = logging.getLogger("lz_otel")
 DRAIN_LIMIT = 10_000  # samples
 SNAPSHOT_AGE = 1.0  # seconds that the instruments of one collection may share a snapshot
 
 
 def values_within(bounds: Sequence[float], counts: Sequence[int], total: float) -> list[float]:
-    """One value per bucket, so that the samples of all buckets add up to ``total``.
+    """Return one value per bucket, so that the samples of all buckets add up to ``total``.
 
     Args:
         bounds: upper bounds, ascending; the first bucket begins at 0, or at its bound if that is not above 0.
@@ -117,6 +120,7 @@ class ProviderExporter:
         self._attributes: dict[int, dict[tuple[str, ...], dict[str, str]]] = {
             id(m): {} for m in store.metrics
         }
+        self._values = LabelValues()
         self._recorded = False
         self._renew()
 
@@ -136,9 +140,7 @@ class ProviderExporter:
             instruments = _known[self._provider]
         except (KeyError, TypeError):
             instruments = _Instruments(self._provider, self._version)
-            with contextlib.suppress(
-                TypeError
-            ):  # one that cannot be referred to weakly: made again next time
+            with contextlib.suppress(TypeError):  # cannot be referred to weakly: made again next time
                 _known[self._provider] = instruments
         for metric in self._store.metrics:
             instrument = instruments.add(metric)
@@ -154,37 +156,33 @@ class ProviderExporter:
         instruments, self._instruments = self._instruments, None
         if instruments is None:
             return
-        try:
+        with guarded("export"):  # a provider that is already shut down
             self._drain()
-        except Exception as error:  # noqa: BLE001 - a provider that is already shut down
-            guard.fault("export", error)
         if instruments.source is self:
             instruments.source = None
 
     def after_fork_in_child(self) -> None:
-        """Start from zero where that is ours to decide, and say once where it is not."""
+        """Start from zero where that is ours to decide, and warn once where it is not."""
         self._renew()
         if self._instruments is not None and self._recorded:
             self._recorded = False
-            logger.warning(
-                "A forked process goes on with the MeterProvider of its parent, which keeps the parent's histograms: "
-                "they are counted twice. Call lz_otel.instrument() after the fork instead"
+            _LOG.warning(
+                "A forked process goes on with the MeterProvider of its parent, which keeps the parent's "
+                "histograms: they are counted twice. Call lz_otel.instrument() after the fork instead"
             )
 
+    @guarded("export")  # this is the host's thread
     def measured(self, measurements: Sequence[Any]) -> None:
         """Store listener: record the histograms' samples of a batch."""
-        try:
-            for metric, labels, value in measurements:
-                histogram = self._histograms.get(id(metric))
-                if histogram is None:
-                    continue
-                if type(value) is tuple:
-                    self._put_off(metric, labels, value)
-                else:
-                    self._recorded = True
-                    histogram.record(value, self._attributes_of(metric, labels))
-        except Exception as error:  # noqa: BLE001 - runs on the host's thread
-            guard.fault("export", error)
+        for metric, labels, value in measurements:
+            histogram = self._histograms.get(id(metric))
+            if histogram is None:
+                continue
+            if type(value) is tuple:
+                self._put_off(metric, labels, value)
+            else:
+                self._recorded = True
+                histogram.record(value, self._attributes_of(metric, labels))
 
     def _attributes_of(self, metric: Metric, labels: tuple[str, ...]) -> dict[str, str]:
         known = self._attributes[id(metric)]
@@ -192,7 +190,9 @@ class ProviderExporter:
         if attributes is None:
             if len(known) >= self._store.max_series:
                 labels = other(metric, labels)
-            attributes = dict(zip(self._names[id(metric)], map(clean, labels), strict=True))
+            attributes = dict(
+                zip(self._names[id(metric)], map(self._values.__getitem__, labels), strict=True)
+            )
             known[labels] = attributes
         return attributes
 
@@ -213,42 +213,38 @@ class ProviderExporter:
     def _drain(self) -> None:
         with self._pending_lock:
             pending, self._pending = self._pending, {}
-        left = DRAIN_LIMIT
+        room = DRAIN_LIMIT
         for (ident, labels), (metric, counts, total) in pending.items():
             values = values_within(metric.buckets, counts, total)
             histogram, attributes = self._histograms[ident], self._attributes_of(metric, labels)
-            rest = list(counts)
             for i, value in enumerate(values):
-                n = min(counts[i], left)
+                n = min(counts[i], room)
                 for _ in range(n):
                     histogram.record(value, attributes)
                 self._recorded = self._recorded or n > 0
-                left -= n
-                rest[i] -= n
-            if any(rest):
-                self._put_off(
-                    metric, labels, (rest, sum(n * v for n, v in zip(rest, values, strict=True)), 0)
-                )
+                room -= n
+                counts[i] -= n
+            if any(counts):
+                total = sum(n * v for n, v in zip(counts, values, strict=True))
+                self._put_off(metric, labels, (counts, total, 0))
 
     def observe(self, metric: Metric) -> Iterator[Observation]:
-        """The points of one metric; all instruments of a collection see the same snapshot."""
+        """Yield the points of one metric; all instruments of a collection see the same snapshot."""
         ident = id(metric)
         with self._lock:
             now = time.monotonic()
-            if ident in self._served or now - self._taken_at > SNAPSHOT_AGE:
-                # An instrument that asks again: a new collection has begun.
+            # An instrument that asks again: a new collection has begun.
+            begins = ident in self._served or now - self._taken_at > SNAPSHOT_AGE
+            if begins:
                 self._points = {id(s.metric): s for s in self._store.snapshot() if s.metric.kind != HISTOGRAM}
                 self._served.clear()
                 self._taken_at = now
-                drain = True
-            else:
-                drain = False
             self._served.add(ident)
             series = self._points.get(ident)
-        if drain:
+        if begins:
             self._drain()
         if series is None:
             return
         names = self._names[ident]
         for labels, value in series.points:
-            yield Observation(value, dict(zip(names, map(clean, labels), strict=True)))
+            yield Observation(value, dict(zip(names, map(self._values.__getitem__, labels), strict=True)))

@@ -1,8 +1,8 @@
 """Spans out of the process: only on request, and never over a TracerProvider of the application.
 
-The SDK's processor sends spans in batches, every few seconds, and its ``force_flush`` knows no limit
-of time. So a thread of ours asks for the last batch, and whoever ends waits for that thread for a few
-seconds at most. A provider that the application has set is flushed by nobody but its owner.
+The SDK's processor sends spans in batches, every few seconds, and its ``force_flush`` has no limit
+of time. So a thread of ours asks for the last batch, and an end waits for that thread for a few
+seconds at most. A provider that the application has set is flushed by its owner only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -24,11 +24,11 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 
-from lz_otel._export import _outage
-from lz_otel._export._children import after_fork_of_multiprocessing, at_end_of_child
+from lz_otel._export import _multiprocessing, _outage
 from lz_otel._export._otlp_settings import check, protocol
 from lz_otel._export._sdk_settings import asked, refused
-from lz_otel._ground.guard import guard
+from lz_otel._export._threads import start_thread
+from lz_otel._ground.guard import guarded
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _own: OwnSpans | None = None  # of the provider that we made: it stays for the l
 
 
 class _Watched(SpanExporter):
-    """An exporter of the SDK that remembers in which threads it failed: a processor does not tell."""
+    """An exporter of the SDK that remembers in which threads it failed: a processor does not say."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -60,7 +60,7 @@ class _Watched(SpanExporter):
         return result
 
     def failed(self) -> bool:
-        """Whether any batch failed in the current thread; forgotten by asking."""
+        """Return whether any batch failed in the current thread, and forget it."""
         failed = getattr(self._here, "failed", False)
         self._here.failed = False
         return failed
@@ -94,17 +94,15 @@ class OwnSpans:
     def _spawn(self) -> None:
         self._wake, self._done = threading.Event(), threading.Event()
         self._flushes: deque[threading.Event] = deque()  # one for each that was asked for and is not over
-        self._thread = threading.Thread(
-            target=self._run, args=(self._wake, self._flushes), name="lz-otel-spans", daemon=True
-        )
-        try:
-            self._thread.start()
-        except RuntimeError as error:  # no more threads for this process
-            guard.fault("export", error)
+        self._thread = start_thread("lz-otel-spans", self._run, self._wake, self._flushes)
         self._end_with_multiprocessing()
 
+    @property
+    def _runs(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
     def _end_with_multiprocessing(self) -> None:
-        at_end_of_child(self.finish)
+        _multiprocessing.at_end_of_child(self.finish)
 
     def _run(self, wake: threading.Event, flushes: deque[threading.Event]) -> None:
         while True:
@@ -117,46 +115,41 @@ class OwnSpans:
                     flushes.popleft().set()
 
     def _flush(self) -> None:
-        _outage.quiet_thread()
-        try:
+        with _outage.quiet_thread(), guarded("export"):
             _outage.take_reason()
             self.provider.force_flush()
-            if [one for one in self._watched if one.failed()]:
+            if [exporter for exporter in self._watched if exporter.failed()]:
                 _lost(_outage.take_reason() or "no answer in time")
-        except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
-            guard.fault("export", error)
-        finally:
-            _outage.loud_thread()
 
     def begin(self) -> None:
         """Send what waits, in the background."""
-        if not self._thread.is_alive():
+        if not self._runs:
             self._spawn()
         self._begun_at = time.monotonic()
-        # One of its own: the end of an earlier flush that hung does not tell that what has come since is sent.
+        # A new event: the end of an earlier flush that hung does not mean that what has come since is sent.
         self._done = threading.Event()
         self._flushes.append(self._done)
         self._wake.set()
 
     def finish(self, timeout: float = FLUSH_LIMIT) -> None:
-        """Wait until what waited is sent, for at most ``timeout`` seconds since `begin` (which is made up for).
+        """Wait until what waited is sent, for at most ``timeout`` seconds since `begin` (called if need be).
 
-        Where an earlier flush still hangs and none was begun since, that was waited for and told already.
+        Where an earlier flush still hangs and none was begun since, that was waited for and logged already.
         """
         if self._begun_at is None:
-            if self._flushes and self._thread.is_alive():
+            if self._flushes and self._runs:
                 return
             self.begin()
         begun_at, self._begun_at = self._begun_at or 0.0, None
-        if self._thread.is_alive() and not self._done.wait(max(0.0, begun_at + timeout - time.monotonic())):
+        if self._runs and not self._done.wait(max(0.0, begun_at + timeout - time.monotonic())):
             _lost("no answer in time")  # the thread that hangs is left behind
 
     def after_fork_in_child(self) -> None:
-        """The parent's thread is not here. What waited in the parent is sent by the parent (the SDK sees to that)."""
+        """Start a thread of the child's. What waited in the parent is sent by the parent (by the SDK)."""
         self._begun_at = None
         _outage.after_fork_in_child()
         self._spawn()
-        after_fork_of_multiprocessing(self, OwnSpans._end_with_multiprocessing)
+        _multiprocessing.after_fork(self, OwnSpans._end_with_multiprocessing)
 
 
 def _lost(reason: str) -> None:
@@ -166,13 +159,13 @@ def _lost(reason: str) -> None:
 
 
 def _taken() -> bool:
-    """Whether the application has set a TracerProvider of its own."""
+    """Return whether the application has set a TracerProvider of its own."""
     provider = asked("tracer_provider", trace.get_tracer_provider)
     return not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 
 
 def check_settings(names: tuple[str, ...]) -> None:
-    """Look at the settings of OpenTelemetry before anything is changed, if they are going to be used.
+    """Check the settings of OpenTelemetry before anything is changed, if they are going to be used.
 
     Args:
         names: the exporters of spans.
@@ -184,19 +177,20 @@ def check_settings(names: tuple[str, ...]) -> None:
         check("traces")
 
 
-def _otlp() -> Any:
-    """The SDK's exporter of spans for the protocol that is set.
+def _otlp() -> SpanExporter:
+    """Make the SDK's exporter of spans for the protocol that is set.
 
     Raises:
         MissingDependencyError: its package is not installed.
     """
     name, extra = ("grpc", "otlp-grpc") if protocol("traces") == "grpc" else ("http", "otlp")
     try:
-        found = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{name}.trace_exporter")
+        module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{name}.trace_exporter")
     except ImportError as error:
         package = f"opentelemetry-exporter-otlp-proto-{name}"
         raise MissingDependencyError(package, extra, "OTEL_TRACES_EXPORTER=otlp") from error
-    return found.OTLPSpanExporter()
+    exporter: SpanExporter = module.OTLPSpanExporter()
+    return exporter
 
 
 def set_up(names: tuple[str, ...]) -> OwnSpans | None:
@@ -205,7 +199,7 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
     Does nothing when the application has set one: that one is used. What cannot be made is a warning.
 
     Returns:
-        The provider of ours, this time's or an earlier one's; ``None`` where there is none.
+        The provider of ours, made now or earlier; ``None`` where there is none.
 
     Raises:
         ConfigurationError: the SDK refuses a variable of its own, such as ``OTEL_BSP_MAX_QUEUE_SIZE``.
@@ -215,7 +209,7 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
         return _own
     if _taken():
         return None
-    exporters: list[Any] = []
+    exporters: list[SpanExporter] = []
     for name in names:
         try:
             exporters.append(ConsoleSpanExporter() if name == "console" else _otlp())

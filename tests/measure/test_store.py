@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel import catalogue as c
-from lz_otel._measure.store import HistogramValue, Store
+from lz_otel._measure.store import HistogramValue, Store, other
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,3 +248,11 @@ def test_what_is_measured_while_somebody_reads_comes_afterwards() -> None:
     made._data[c.ATTEMPTS] = Handler(made._data[c.ATTEMPTS])
     assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 1.0}
     assert 1 == len(made._noted)
+
+
+def test_other_is_what_the_store_chooses() -> None:
+    """The set for what is over the cap is the store's: closed lists keep their values, the rest is ``other``."""
+    store = Store([c.ATTEMPTS, c.INTERNAL_OVERFLOW], max_series=1)
+    store.add([(c.ATTEMPTS, (*COMMON, "200"), 1), (c.ATTEMPTS, ("chat", "x", "y", "z", "", "429"), 1)])
+    points = dict(store.snapshot()[0].points)
+    assert {(*COMMON, "200"), other(c.ATTEMPTS, ("chat", "x", "y", "z", "", "429"))} == set(points)

@@ -1,0 +1,71 @@
+"""Listeners of the store: the list of them, and one that waits for the first call of a process."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from lz_otel._ground.guard import guarded
+from lz_otel._ground.once import Once
+from lz_otel.catalogue import BUILD_INFO, INTERNAL_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lz_otel._measure.store import Store
+
+    Listener = Callable[[Sequence[Any]], None]
+
+__all__ = ["FirstCall", "add_listener", "remove_listener"]
+
+_lock = threading.Lock()
+
+
+def add_listener(store: Store, listener: Listener) -> None:
+    """Listen to a store."""
+    _replace(store, remove=None, add=[listener])
+
+
+def remove_listener(store: Store, listener: Listener) -> None:
+    """Stop listening; no error when it was not there."""
+    _replace(store, remove=listener, add=[])
+
+
+def _replace(store: Store, remove: Listener | None, add: list[Listener]) -> None:
+    """Give a store a new list: the old one is never changed, since other threads are walking through it."""
+    # With a limit: a fork may have copied the lock while another thread of the parent held it.
+    held = _lock.acquire(timeout=0.2)
+    try:
+        # By !=, since a bound method is a new object each time it is looked up.
+        store.listeners = [listener for listener in store.listeners if listener != remove] + add
+    finally:
+        if held:
+            _lock.release()
+
+
+class FirstCall:
+    """Does something once, when the first call of this process is measured.
+
+    A forked child must not start a thread before it has anything to report: most children
+    leave, or replace themselves, soon.
+    """
+
+    def __init__(self, store: Store, action: Callable[[], None]) -> None:
+        self._store = store
+        self._action = action
+        self._once = Once()
+        add_listener(store, self)
+
+    def __call__(self, measurements: Sequence[Any]) -> None:
+        """Store listener."""
+        if all(metric is BUILD_INFO or metric is INTERNAL_ERRORS for metric, _, _ in measurements):
+            return
+        if self._once.acquire(False):
+            remove_listener(self._store, self)
+            with guarded("export"):  # this is the host's thread
+                self._action()
+
+    def cancel(self) -> None:
+        """Never do it."""
+        self._once.acquire(False)
+        remove_listener(self._store, self)
