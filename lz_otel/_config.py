@@ -11,29 +11,26 @@ import ipaddress
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from lz_otel.catalogue import MECHANISMS
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["SETTINGS", "Setting", "Settings", "host_name", "load", "named"]
+__all__ = ["SETTINGS", "InstrumentSettings", "Setting", "Settings", "host_name", "load", "named"]
 
-EXPORTERS = ("prometheus", "otlp", "console", "none")
-TRACE_EXPORTERS = ("otlp", "console", "none")
+ExporterName = Literal["prometheus", "otlp", "console", "none"]
+TraceExporterName = Literal["otlp", "console", "none"]
+Conventions = Literal["latest", "1.36", "both"]
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
 # The last label is no number: 256.1.1.1 is a mistaken address, not a name.
 _HOST_NAME = re.compile(rf"(?:{_LABEL}\.)*(?!\d+\.?$){_LABEL}\.?")
 
 
-def _text(value: str) -> str:
-    return value
-
-
 def host_name(value: str) -> str:
-    """A host name or IP address in the form in which it is compared: lower case, IDNA.
+    """Return a host name or IP address in the form in which it is compared: lower case, IDNA.
 
     Raises:
         ValueError: it can be neither.
@@ -62,40 +59,36 @@ def _flag(value: str) -> bool:
     raise ValueError
 
 
-def _port(value: str) -> int:
-    port = int(value)
-    if not 0 <= port <= 65535:
-        raise ValueError
-    return port
+def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        number = int(value)
+        if number < low or (high is not None and number > high):
+            raise ValueError
+        return number
 
-
-def _milliseconds(value: str) -> float:
-    number = float(value)
-    if not 1 <= number <= 86_400_000:
-        raise ValueError
-    return number / 1000
-
-
-def _positive(value: str) -> int:
-    number = int(value)
-    if number < 1:
-        raise ValueError
-    return number
+    return parse
 
 
 def _fraction(value: str) -> float:
-    number = float(value)
-    if not 0 <= number <= 1:
+    fraction = float(value)
+    if not 0 <= fraction <= 1:
         raise ValueError
-    return number
+    return fraction
 
 
-def _names(allowed: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+def _milliseconds(value: str) -> float:
+    milliseconds = float(value)
+    if not 1 <= milliseconds <= 86_400_000:
+        raise ValueError
+    return milliseconds / 1000
+
+
+def _names(*allowed: str) -> Callable[[str], tuple[str, ...]]:
     def parse(value: str) -> tuple[str, ...]:
         names = tuple(dict.fromkeys(n.strip().lower() for n in value.split(",") if n.strip()))
         if not names or any(n not in allowed for n in names):
             raise ValueError
-        if "none" in names and len(names) > 1:
+        if len(names) > 1 and not {"auto", "none"}.isdisjoint(names):
             raise ValueError
         return names
 
@@ -112,21 +105,14 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def _mechanisms(value: str) -> tuple[str, ...]:
-    lowered = value.strip().lower()
-    if lowered == "auto":
-        return ("auto",)
-    return _names((*MECHANISMS, "none"))(lowered)
-
-
 def _provider_map(value: str) -> dict[str, str]:
-    out: dict[str, str] = {}
+    providers: dict[str, str] = {}
     for pair in value.split(","):
         host, sep, provider = pair.strip().partition("=")
         if not sep or not re.fullmatch(r"[a-z0-9_.\-]{1,40}", provider.strip()):
             raise ValueError
-        out[host_name(host)] = provider.strip()
-    return out
+        providers[host_name(host)] = provider.strip()
+    return providers
 
 
 def _header(value: str) -> tuple[str, str]:
@@ -146,7 +132,7 @@ class Setting(NamedTuple):
         parse: text to value; raises ValueError.
         allowed: what is allowed, in words.
         doc: one line of meaning.
-        arguments: types accepted directly as keyword argument (besides text).
+        arguments: types accepted as keyword argument, besides text.
     """
 
     field: str
@@ -159,38 +145,40 @@ class Setting(NamedTuple):
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("exporters", "OTEL_METRICS_EXPORTER", "", _names(EXPORTERS),
+    Setting("exporters", "OTEL_METRICS_EXPORTER", "", _names(*get_args(ExporterName)),
             "a list of prometheus, otlp, console; or none",
             "where metrics go; unset: prometheus, plus otlp as soon as an OTLP endpoint is set; "
             "nothing of ours when the application has set a MeterProvider (that one is used)",
             (tuple, list)),
-    Setting("trace_exporters", "OTEL_TRACES_EXPORTER", "", _names(TRACE_EXPORTERS),
+    Setting("trace_exporters", "OTEL_TRACES_EXPORTER", "", _names(*get_args(TraceExporterName)),
             "a list of otlp, console; or none",
             "where spans go when the application has set no TracerProvider; unset: no spans", (tuple, list)),
-    Setting("disabled", "OTEL_SDK_DISABLED", "false", _flag, "true or false", "true: instrument() does nothing",
-            (bool,)),
-    Setting("prometheus_host", "OTEL_EXPORTER_PROMETHEUS_HOST", "localhost", _host, "a host name or IP address, without port",
-            "address on which /metrics is served"),
-    Setting("prometheus_port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9464", _port, "a port from 0 to 65535 (0: any free)",
-            "port on which /metrics is served", (int,)),
+    Setting("disabled", "OTEL_SDK_DISABLED", "false", _flag, "true or false",
+            "true: instrument() does nothing", (bool,)),
+    Setting("prometheus_host", "OTEL_EXPORTER_PROMETHEUS_HOST", "localhost", _host,
+            "a host name or IP address, without port", "address on which /metrics is served"),
+    Setting("prometheus_port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9464", _whole(0, 65535),
+            "a port from 0 to 65535 (0: any free)", "port on which /metrics is served", (int,)),
     Setting("export_interval", "OTEL_METRIC_EXPORT_INTERVAL", "60000", _milliseconds,
-            "milliseconds from 1 to 86400000", "time between two exports by OTLP"),
+            "milliseconds from 1 to 86400000", "time between two exports by OTLP", (float, int)),
     Setting("export_timeout", "OTEL_METRIC_EXPORT_TIMEOUT", "30000", _milliseconds,
-            "milliseconds from 1 to 86400000", "longest time that one export by OTLP may take"),
-    Setting("mechanisms", "LZ_OTEL_MECHANISMS", "auto", _mechanisms,
+            "milliseconds from 1 to 86400000", "longest time that one export by OTLP may take", (float, int)),
+    Setting("mechanisms", "LZ_OTEL_MECHANISMS", "auto", _names("auto", *MECHANISMS, "none"),
             f"auto, none, or a list of {', '.join(MECHANISMS)}",
             "which fast paths are watched; auto: each as soon as one of its markers is seen", (tuple, list)),
-    Setting("conventions", "LZ_OTEL_GENAI_CONVENTIONS", "latest", _choice("latest", "1.36", "both"),
+    Setting("conventions", "LZ_OTEL_GENAI_CONVENTIONS", "latest", _choice(*get_args(Conventions)),
             "latest, 1.36 or both", "which OpenTelemetry GenAI conventions the standard metrics follow"),
     Setting("providers", "LZ_OTEL_PROVIDERS", "", _provider_map,
             "pairs host=provider, separated by commas; the host without scheme, port and path, "
             "the provider of at most 40 characters out of [a-z0-9_.-]",
             "provider names for hosts of your own (gateways, self-hosted servers)", (dict,)),
-    Setting("response_cache_header", "LZ_OTEL_RESPONSE_CACHE_HEADER", "", _header, "'name: value', as x-my-cache: HIT",
+    Setting("response_cache_header", "LZ_OTEL_RESPONSE_CACHE_HEADER", "", _header,
+            "'name: value', as x-my-cache: HIT",
             "response header of your own gateway that tells a hit of its response cache"),
-    Setting("signals", "LZ_OTEL_SIGNALS", "", _text, "path of a TOML file",
-            "overrides wire fields that were chosen by lz-otel (mark C)"),
-    Setting("prices", "LZ_OTEL_PRICES", "", _text, "path of a TOML file", "prices of your own, on top of the table"),
+    Setting("signals", "LZ_OTEL_SIGNALS", "", str, "path of a TOML file",
+            "overrides wire fields that were chosen by lz-otel (mark C)", (os.PathLike,)),
+    Setting("prices", "LZ_OTEL_PRICES", "", str, "path of a TOML file",
+            "prices of your own, on top of the table", (os.PathLike,)),
     Setting("miss_reasons", "LZ_OTEL_MISS_REASONS", "true", _flag, "true or false",
             "tell why the prompt cache was missed, by comparing digests of requests", (bool,)),
     Setting("spans", "LZ_OTEL_SPANS", "auto", _choice("auto", "off"), "auto or off",
@@ -199,19 +187,50 @@ SETTINGS: tuple[Setting, ...] = (
             "switch on opentelemetry-instrumentation-httpx; auto: when lz-otel sets up the trace exporter"),
     Setting("call_log", "LZ_OTEL_CALL_LOG", "false", _flag, "true or false",
             "one JSON log line per call (logger lz_otel.calls), without content", (bool,)),
-    Setting("audit_log", "LZ_OTEL_AUDIT_LOG", "", _text, "path of a file that can be written",
-            "keeps the original messages of pruned requests (article 001); holds prompts, mode 0600"),
-    Setting("audit_max_bytes", "LZ_OTEL_AUDIT_MAX_BYTES", "104857600", _positive, "a number of bytes from 1",
+    Setting("audit_log", "LZ_OTEL_AUDIT_LOG", "", str, "path of a file that can be written",
+            "keeps the original messages of pruned requests (article 001); holds prompts, mode 0600",
+            (os.PathLike,)),
+    Setting("audit_max_bytes", "LZ_OTEL_AUDIT_MAX_BYTES", "104857600", _whole(1), "a number of bytes from 1",
             "size at which the audit log is rotated", (int,)),
-    Setting("audit_backups", "LZ_OTEL_AUDIT_BACKUPS", "5", _positive, "a number from 1",
+    Setting("audit_backups", "LZ_OTEL_AUDIT_BACKUPS", "5", _whole(1), "a number from 1",
             "how many rotated audit logs are kept", (int,)),
     Setting("overhead_sample", "LZ_OTEL_OVERHEAD_SAMPLE", "0.02", _fraction, "a share from 0 to 1",
             "share of calls for which the time spent inside lz_otel is measured", (float, int)),
-    Setting("max_series", "LZ_OTEL_MAX_SERIES", "2000", _positive, "a number from 1",
+    Setting("max_series", "LZ_OTEL_MAX_SERIES", "2000", _whole(1), "a number from 1",
             "most label sets per metric", (int,)),
 )  # fmt: skip
 
 _BY_FIELD = {s.field: s for s in SETTINGS}
+
+
+class InstrumentSettings(TypedDict, total=False):
+    """Keyword arguments of ``instrument()``, as type checkers see them; one key per row of `SETTINGS`.
+
+    ``None`` means not given: the environment variable holds, or else the default.
+    """
+
+    exporters: ExporterName | Sequence[ExporterName] | None
+    trace_exporters: TraceExporterName | Sequence[TraceExporterName] | None
+    disabled: bool | None
+    prometheus_host: str | None
+    prometheus_port: int | None
+    export_interval: float | None  # milliseconds
+    export_timeout: float | None  # milliseconds
+    mechanisms: str | Sequence[str] | None  # names of lz_otel.mechanisms, "auto" or "none"
+    conventions: Conventions | None
+    providers: dict[str, str] | None  # host -> gen_ai.provider.name
+    response_cache_header: str | None
+    signals: str | os.PathLike[str] | None
+    prices: str | os.PathLike[str] | None
+    miss_reasons: bool | None
+    spans: Literal["auto", "off"] | None
+    http_spans: Literal["auto", "on", "off"] | None
+    call_log: bool | None
+    audit_log: str | os.PathLike[str] | None
+    audit_max_bytes: int | None
+    audit_backups: int | None
+    overhead_sample: float | None
+    max_series: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +269,7 @@ class Settings:
 
 
 def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
-    """Read all settings.
+    """Return the settings in force.
 
     Args:
         environ: environment to read, by default that of the process.
@@ -276,7 +295,7 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
 
 
 def named(error: ConfigurationError, arguments: Mapping[str, Any]) -> ConfigurationError:
-    """The same error, with the argument's name in it where an argument and not its variable was used."""
+    """Return the same error, naming the argument where that and not its variable was used."""
     for setting in SETTINGS:
         if setting.env in error.setting and arguments.get(setting.field) is not None:
             name = error.setting.replace(setting.env, f"instrument({setting.field}=...) ({setting.env})", 1)
@@ -296,20 +315,15 @@ def _parse(setting: Setting, name: str, text: str) -> Any:
 
 
 def _argument(setting: Setting, value: Any) -> Any:
-    """A keyword argument: text is parsed as the variable would be; other types go through text too."""
+    """Return the value of a keyword argument: each is written as its variable would be, and parsed."""
     name = f"instrument({setting.field}=...)"
-    if isinstance(value, str):
-        return _parse(setting, name, value)
-    if isinstance(value, dict) and dict in setting.arguments:
-        return _parse(setting, name, ",".join(f"{k}={v}" for k, v in value.items())) if value else {}
-    if isinstance(value, (tuple, list)) and tuple in setting.arguments:
-        return _parse(setting, name, ",".join(map(str, value)) if value else "none")
-    if isinstance(value, bool) != (bool in setting.arguments):
+    accepted = isinstance(value, str) or (
+        isinstance(value, setting.arguments) and isinstance(value, bool) == (bool in setting.arguments)
+    )
+    if not accepted:
         raise ConfigurationError(name, value, setting.allowed)
-    if isinstance(value, setting.arguments):
-        return _parse(setting, name, str(value))
-    if setting.field.startswith("export_") and isinstance(value, (int, float)):
-        return _parse(setting, name, str(value))
-    if hasattr(value, "__fspath__") and setting.field in ("signals", "prices", "audit_log"):
-        return os.fspath(value)
-    raise ConfigurationError(name, value, setting.allowed)
+    if isinstance(value, dict):
+        return _parse(setting, name, ",".join(f"{k}={v}" for k, v in value.items())) if value else {}
+    if isinstance(value, (tuple, list)):
+        return _parse(setting, name, ",".join(map(str, value)) if value else "none")
+    return _parse(setting, name, os.fspath(value) if isinstance(value, os.PathLike) else str(value))

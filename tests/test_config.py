@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import httpx2
 import pytest
 
 import lz_otel
-from lz_otel._config import SETTINGS, Settings, load
-from lz_otel._export import _otlp_settings
+from lz_otel._config import SETTINGS, InstrumentSettings, Settings, load
 from lz_otel._extract import candidate, identify
 from lz_otel._price.table import load_table
-from lz_otel._runtime import _Runtime
 from lz_otel.errors import ConfigurationError
 from lz_otel.model import Request
 
@@ -29,6 +29,30 @@ def test_every_setting_has_a_default_that_can_be_used() -> None:
     assert made.export_interval == 60.0
     assert made.mechanisms == ("auto",)
     assert made.exporters is None
+
+
+def accepts(hint: Any, value: object) -> bool:
+    """Whether a type hint of the settings allows a value."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return any(accepts(part, value) for part in parts)
+    if kind is Literal:
+        return value in parts
+    if kind is Sequence:
+        return isinstance(value, (list, tuple)) and all(accepts(parts[0], item) for item in value)
+    return isinstance(value, kind or hint)
+
+
+def test_type_checkers_see_the_table() -> None:
+    """Keyword arguments have one type per row, in the table's order; each allows its default."""
+    hints = get_type_hints(InstrumentSettings, localns={"Sequence": Sequence})
+    assert [s.field for s in SETTINGS] == list(hints)
+    defaults = load(environ={})
+    assert [] == [name for name, hint in hints.items() if not accepts(hint, getattr(defaults, name))]
+    arguments = {
+        s.field: getattr(defaults, s.field) for s in SETTINGS if not s.field.startswith("export_")
+    }  # ms
+    assert arguments == {name: getattr(load(environ={}, **arguments), name) for name in arguments}
 
 
 def test_argument_beats_variable_beats_default() -> None:
@@ -140,98 +164,6 @@ def test_errors_of_files_name_what_was_used(field: str, monkeypatch: pytest.Monk
         assert [True, True] == [part in str(caught.value) for part in (variable, "/no/such/file")]
 
 
-OTLP = "OTEL_EXPORTER_OTLP_"
-GRPC = "a URL such as http://collector:4317, or host:port"
-
-
-@pytest.mark.parametrize(
-    ("signal", "environ", "named", "allowed"),
-    [
-        ("metrics", {"PROTOCOL": "carrier"}, "PROTOCOL='carrier'", "grpc or http/protobuf"),
-        ("metrics", {"PROTOCOL": "http/json"}, "PROTOCOL='http/json'", "grpc or http/protobuf"),
-        (
-            "metrics",
-            {"METRICS_PROTOCOL": "x", "PROTOCOL": "grpc"},
-            "METRICS_PROTOCOL='x'",
-            "grpc or http/protobuf",
-        ),
-        ("traces", {"TRACES_PROTOCOL": "x"}, "TRACES_PROTOCOL='x'", "grpc or http/protobuf"),
-        ("metrics", {"ENDPOINT": "nonsense"}, "ENDPOINT='nonsense'", "a URL such as http://"),
-        ("metrics", {"ENDPOINT": "collector:4318"}, "ENDPOINT='collector:4318'", "a URL such as http://"),
-        ("metrics", {"ENDPOINT": "ftp://collector"}, "ENDPOINT='ftp://collector'", "a URL such as http://"),
-        ("metrics", {"ENDPOINT": "http://"}, "ENDPOINT='http://'", "a URL such as http://"),
-        ("metrics", {"ENDPOINT": "http://c:99999"}, "ENDPOINT='http://c:99999'", "a URL such as http://"),
-        (
-            "metrics",
-            {"METRICS_ENDPOINT": "x", "ENDPOINT": "http://c"},
-            "METRICS_ENDPOINT='x'",
-            "a URL such as",
-        ),
-        ("traces", {"ENDPOINT": "http://a b"}, "ENDPOINT='http://a b'", "a URL such as"),
-        ("metrics", {"PROTOCOL": "grpc", "ENDPOINT": "collector"}, "ENDPOINT='collector'", GRPC),
-        ("metrics", {"PROTOCOL": "grpc", "ENDPOINT": "a b:1"}, "ENDPOINT='a b:1'", GRPC),
-        (
-            "metrics",
-            {"ENDPOINT": "ftp://user:CANARY@c/p?key=CANARY"},
-            "ENDPOINT='ftp://c/p'",
-            "a URL such as http://",
-        ),
-    ],
-)
-def test_otlp_is_checked_at_start_up(signal: str, environ: dict[str, str], named: str, allowed: str) -> None:
-    """Protocol and endpoint that cannot work are an error that names variable, value (no secrets) and what is allowed."""
-    with pytest.raises(ConfigurationError) as caught:
-        _otlp_settings.check(signal, {OTLP + name: value for name, value in environ.items()})
-    assert str(caught.value).startswith(f"{OTLP}{named} cannot be used: expected {allowed}")
-
-
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {},
-        {"PROTOCOL": "", "ENDPOINT": " "},
-        {"PROTOCOL": "HTTP/protobuf", "ENDPOINT": "https://user:pass@collector.example/x?key=1"},
-        {"ENDPOINT": "http://[::1]:4318"},
-        {"ENDPOINT": "http://otel_collector:4318/"},
-        {"ENDPOINT": "nonsense", "METRICS_ENDPOINT": "http://127.0.0.1:4318/v1/metrics"},
-        {"PROTOCOL": "grpc", "ENDPOINT": "http://collector:4317"},
-        {"PROTOCOL": "grpc", "ENDPOINT": "collector:4317"},
-        {"PROTOCOL": "grpc", "ENDPOINT": "dns:///collector:4317"},
-        {"PROTOCOL": "grpc", "ENDPOINT": "unix:/run/otel.sock"},
-        {"PROTOCOL": "carrier", "METRICS_PROTOCOL": "grpc"},
-    ],
-)
-def test_otlp_settings_that_work_are_taken(environ: dict[str, str]) -> None:
-    """What the SDK's exporters can use is no error; a variable that does not hold is not judged."""
-    _otlp_settings.check("metrics", {OTLP + name: value for name, value in environ.items()})
-
-
-@pytest.mark.parametrize(
-    ("exporters", "refused"),
-    [
-        ({"exporters": "otlp"}, True),
-        ({}, True),
-        ({"exporters": "none"}, False),
-        ({"exporters": "console"}, False),
-        ({"exporters": "none", "trace_exporters": "otlp"}, True),
-        ({"exporters": "none", "trace_exporters": "console"}, False),
-    ],
-)
-def test_otlp_is_checked_where_it_is_used(
-    exporters: dict[str, str], refused: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`instrument` looks at these variables exactly when metrics or spans go by OTLP, before it changes anything."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense")
-    monkeypatch.setattr(_Runtime, "start", lambda self: None)
-    try:
-        lz_otel.instrument(**exporters)
-    except ConfigurationError:
-        assert refused
-        assert lz_otel.status().enabled is False
-    else:
-        assert not refused
-
-
 @pytest.mark.parametrize(
     ("path", "headers", "provider"),
     [
@@ -251,7 +183,10 @@ def test_what_the_documentation_says_of_unknown_hosts(
     """The provider of a host that nobody has named is the one that the page says."""
     page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text("utf-8")
     section = page[page.index("Hosts that are not known") : page.index("LZ_OTEL_PROVIDERS=")]
-    body = b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "contents": [{"parts": [{"text": "x"}]}]}'
+    body = (
+        b'{"model": "m", "messages": [{"role": "user", "content": "x"}],'
+        b' "contents": [{"parts": [{"text": "x"}]}]}'
+    )
     found = identify(
         candidate("POST", path) or (), Request("POST", "llm.internal", path, headers=headers, body=body)
     )
