@@ -124,6 +124,7 @@ def _closed(name: str, values: tuple[str, ...], doc: str) -> Attribute:
     return Attribute(name, values, doc=doc)
 
 
+# fmt: off
 # --- standard metrics (OpenTelemetry GenAI conventions, D) ------------------------------------
 
 _CALL = (*COMMON, RESPONSE_MODEL, ERROR_TYPE, PATH, SERVED_BY, STREAM, ENDING)
@@ -133,230 +134,240 @@ INFERENCE_DURATION = Metric(
     "gen_ai.client.inference.duration", HISTOGRAM, "s", _CALL,
     "Calls: first attempt's start to the last byte of the answer, back-off included.", "D", DURATION_BUCKETS,
     convention="latest",
-)  # fmt: skip
+)
 GENAI_OPERATION_DURATION = Metric(
     "gen_ai.client.operation.duration", HISTOGRAM, "s", _CALL,
     "Embeddings and other calls that are no text inference: start to the last byte.", "D", DURATION_BUCKETS,
     convention="latest",
-)  # fmt: skip
+)
 TIME_TO_FIRST_CHUNK = Metric(
     "gen_ai.client.inference.time_to_first_chunk", HISTOGRAM, "s", (*COMMON, PATH),
     "Streams: call start to the first piece of the body, whatever it holds.", "D", DURATION_BUCKETS,
-)  # fmt: skip
+)
 TIME_PER_OUTPUT_CHUNK = Metric(
     "gen_ai.client.inference.time_per_output_chunk", HISTOGRAM, "s", (*COMMON, PATH),
     "Streams: time between two pieces of the body that hold content.", "D", CHUNK_BUCKETS,
-)  # fmt: skip
+)
 INPUT_TOKENS = Metric(
     "gen_ai.client.inference.usage.input_tokens", COUNTER, "{token}", _USAGE,
     "All input tokens, cached and written ones included.", "D",
-)  # fmt: skip
+)
 OUTPUT_TOKENS = Metric(
     "gen_ai.client.inference.usage.output_tokens", COUNTER, "{token}", _USAGE,
     "All output tokens, reasoning included.", "D",
-)  # fmt: skip
+)
 CACHE_READ_TOKENS = Metric(
     "gen_ai.client.inference.usage.cache_read.input_tokens", COUNTER, "{token}", _USAGE,
     "Input tokens read from the prompt cache (part of the input tokens).", "D",
-)  # fmt: skip
+)
 CACHE_WRITE_TOKENS = Metric(
     "gen_ai.client.inference.usage.cache_write.input_tokens", COUNTER, "{token}", _USAGE,
     "Input tokens written to the prompt cache (part of the input tokens).", "D",
-)  # fmt: skip
+)
 REASONING_TOKENS = Metric(
     "gen_ai.client.inference.usage.reasoning.output_tokens", COUNTER, "{token}", _USAGE,
     "Output tokens spent on reasoning (part of the output tokens).", "D",
-)  # fmt: skip
+)
 
 # The older convention, by LZ_OTEL_GENAI_CONVENTIONS=1.36 or both
 LEGACY_GENAI_OPERATION_DURATION = Metric(
     "gen_ai.client.operation.duration", HISTOGRAM, "s", (*_CALL, SYSTEM),
     "Conventions 1.36: every call, inference or not, start to the last byte.", "D", DURATION_BUCKETS,
     convention="1.36",
-)  # fmt: skip
+)
 LEGACY_TOKEN_USAGE = Metric(
     "gen_ai.client.token.usage", HISTOGRAM, "{token}", (*COMMON, RESPONSE_MODEL, SYSTEM, TOKEN_TYPE),
     "Conventions 1.36: tokens per call, by type.", "D", TOKEN_BUCKETS, convention="1.36",
-)  # fmt: skip
+)
 
 # --- our own metrics --------------------------------------------------------------------------
 
 TIME_TO_FIRST_TOKEN = Metric(
     "lz.call.time_to_first_token", HISTOGRAM, "s", (*COMMON, PATH, SERVED_BY),
     "Streams: call start to the first content (text, thinking or tool input).", "C", DURATION_BUCKETS,
-)  # fmt: skip
+)
 OUTPUT_RATE = Metric(
     "lz.call.output_rate", HISTOGRAM, "{token}/s", (*COMMON, PATH),
     "Streams: output tokens by the time from the first to the last content.", "C", RATE_BUCKETS,
-)  # fmt: skip
+)
 ATTEMPTS = Metric(
     "lz.attempts", COUNTER, "{attempt}", (*COMMON, STATUS), "HTTP attempts, by what came back.",
-)  # fmt: skip
+)
 CALL_RETRIES = Metric(
     "lz.call.retries", COUNTER, "{attempt}",
     (*COMMON, _closed("reason", RETRY_REASONS, "status or error of the attempt before")),
     "Attempts after the first of a call.",
-)  # fmt: skip
+)
 CALL_ACTIVE = Metric("lz.call.active", UP_DOWN, "{call}", COMMON, "Calls begun and not ended.")
 USAGE_MISSING_CALLS = Metric(
     "lz.call.usage_missing", COUNTER, "{call}",
     (*COMMON, _closed("reason", USAGE_MISSING, "why there is no usage")),
     "Calls that ended without the provider saying its usage; nothing is guessed.",
-)  # fmt: skip
+)
 COST_USD = Metric(
     "lz.cost.usd", COUNTER, "{USD}", (*COMMON, RESPONSE_MODEL), "Money spent, by the dated price table.",
-)  # fmt: skip
+)
 SAVED_USD = Metric(
-    "lz.saved.usd", COUNTER, "{USD}", (*COMMON, MECHANISM), "What the same calls would have cost more at full price.",
-)  # fmt: skip
+    "lz.saved.usd", COUNTER, "{USD}", (*COMMON, MECHANISM),
+    "What the same calls would have cost more at full price.",
+)
 OVERSPENT_USD = Metric(
     "lz.overspent.usd", COUNTER, "{USD}", (*COMMON, MECHANISM),
     "What the calls cost beyond full price (writes to a prompt cache).",
-)  # fmt: skip
+)
 COST_UNPRICED = Metric("lz.cost.unpriced", COUNTER, "{call}", COMMON, "Calls whose model has no price.")
 _LIMIT = (GENAI_OPERATION, PROVIDER, REQUEST_MODEL, RESOURCE)
 RATE_LIMIT_REMAINING = Metric(
-    "lz.rate_limit.remaining", GAUGE, "{unit}", _LIMIT, "What the provider last said is left of a limit.", "D",
-)  # fmt: skip
+    "lz.rate_limit.remaining", GAUGE, "{unit}", _LIMIT,
+    "What the provider last said is left of a limit.", "D",
+)
 RATE_LIMIT_LIMIT = Metric(
     "lz.rate_limit.limit", GAUGE, "{unit}", _LIMIT, "The limit, as the provider last said it.", "D",
-)  # fmt: skip
+)
 RATE_LIMIT_RESET = Metric(
     "lz.rate_limit.reset", GAUGE, "s", _LIMIT, "Seconds until the limit is refilled, as last said.", "D",
-)  # fmt: skip
+)
 FAST_PATH_CALLS = Metric(
     "lz.fast_path.calls", COUNTER, "{call}", (*COMMON, MECHANISM, VERDICT), "Verdicts of the mechanisms.",
-)  # fmt: skip
+)
 FAST_PATH_FALLBACKS = Metric(
     "lz.fast_path.fallbacks", COUNTER, "{call}",
     (*COMMON, MECHANISM, _closed("reason", ALL_FALLBACK_REASONS, "why the fast path was not got")),
     "Calls that asked for a fast path and did not get it.",
-)  # fmt: skip
+)
 ENGINE_DURATION = Metric(
     "lz.fast_path.engine.duration", HISTOGRAM, "s",
     (*COMMON, MECHANISM, _closed("cold", ("true", "false"), "the first hit of a request fingerprint")),
     "Time that the fast engine itself reports.", "A", DURATION_BUCKETS,
-)  # fmt: skip
+)
 _OUTCOME = _closed("outcome", ("fast", "full", "fallback", "error"), "what the operation came to")
 OPERATION_DURATION = Metric(
     "lz.operation.duration", HISTOGRAM, "s", (ROUTE, GROUP, _OUTCOME), "Operations, from entry to exit.", "C",
     DURATION_BUCKETS,
-)  # fmt: skip
+)
 OPERATION_CALLS = Metric(
-    "lz.operation.calls", HISTOGRAM, "{call}", (ROUTE, GROUP, _OUTCOME), "Calls per operation.", "C", CALLS_BUCKETS,
-)  # fmt: skip
+    "lz.operation.calls", HISTOGRAM, "{call}", (ROUTE, GROUP, _OUTCOME),
+    "Calls per operation.", "C", CALLS_BUCKETS,
+)
 OPERATION_FALLBACKS = Metric(
     "lz.operation.fallbacks", COUNTER, "{call}",
     (ROUTE, GROUP, Attribute("from", cap=100, doc="the model that failed"),
      Attribute("to", cap=100, doc="the model that stepped in"),
      _closed("reason", MODEL_FALLBACK_REASONS, "why the first one failed")),
     "Calls to another model after one failed, within one operation.",
-)  # fmt: skip
+)
 QUALITY = Metric(
     "lz.quality", HISTOGRAM, "{score}", (ROUTE, GROUP, Attribute("metric", cap=20, doc="name of the score")),
     "The application's own scores, 0 to 1.", "C", QUALITY_BUCKETS,
-)  # fmt: skip
+)
 PROMPT_CACHE_WRITE_TOKENS = Metric(
     "lz.prompt_cache.write_tokens", COUNTER, "{token}",
     (*COMMON, _closed("ttl", ("5m", "1h"), "lifetime of the entry")),
     "Tokens written to the prompt cache, by lifetime.", "D", mechanism="prompt_cache",
-)  # fmt: skip
+)
 PROMPT_CACHE_MISSES = Metric(
     "lz.prompt_cache.misses", COUNTER, "{call}",
     (*COMMON, _closed("reason", MISS_REASONS, "the vendor's diagnosis where there is one, else ours")),
     "Calls that could have read the prompt cache and did not.", "C", mechanism="prompt_cache",
-)  # fmt: skip
+)
 SYMBOLIC_EVIDENCE = Metric(
     "lz.symbolic.evidence", COUNTER, "{call}",
     (*COMMON, _closed("signal", ("header", "zero_output", "input_match", "contradiction"), "what was seen")),
     "Signs of the symbolic engine, of hits and others.", "A", mechanism="symbolic",
-)  # fmt: skip
+)
 PRUNED_TOKENS = Metric(
-    "lz.pruning.pruned_tokens", COUNTER, "{token}", COMMON, "Input tokens cut by pruning.", "C", mechanism="pruning",
-)  # fmt: skip
+    "lz.pruning.pruned_tokens", COUNTER, "{token}", COMMON,
+    "Input tokens cut by pruning.", "C", mechanism="pruning",
+)
 ORIGINAL_TOKENS = Metric(
-    "lz.pruning.original_tokens", COUNTER, "{token}", COMMON, "Input tokens before pruning.", "C",
-    mechanism="pruning",
-)  # fmt: skip
+    "lz.pruning.original_tokens", COUNTER, "{token}", COMMON,
+    "Input tokens before pruning.", "C", mechanism="pruning",
+)
 REQUESTED_RATIO = Metric(
-    "lz.pruning.requested_ratio", HISTOGRAM, "{ratio}", COMMON, "prune_ratio asked for.", "A", RATIO_BUCKETS,
-    "pruning",
-)  # fmt: skip
+    "lz.pruning.requested_ratio", HISTOGRAM, "{ratio}", COMMON,
+    "prune_ratio asked for.", "A", RATIO_BUCKETS, "pruning",
+)
 CONTEXT_PRESERVATION = Metric(
-    "lz.pruning.context_preservation", HISTOGRAM, "s", COMMON, "Time spent on preserving the tagged context.", "C",
-    DURATION_BUCKETS, "pruning",
-)  # fmt: skip
+    "lz.pruning.context_preservation", HISTOGRAM, "s", COMMON,
+    "Time spent on preserving the tagged context.", "C", DURATION_BUCKETS, "pruning",
+)
 INTENT_CALLS = Metric(
-    "lz.intent.calls", COUNTER, "{call}", (*COMMON, INTENT), "Calls by sampling intent.", "A", mechanism="intent",
-)  # fmt: skip
+    "lz.intent.calls", COUNTER, "{call}", (*COMMON, INTENT),
+    "Calls by sampling intent.", "A", mechanism="intent",
+)
 INTENT_REPEATS = Metric(
     "lz.intent.repeats", COUNTER, "{call}",
-    (*COMMON, INTENT, _closed("result", ("same", "different"), "output against that of the same request before")),
+    (*COMMON, INTENT,
+     _closed("result", ("same", "different"), "output against that of the same request before")),
     "Repeated requests, by whether the output was the same.", "A", mechanism="intent",
-)  # fmt: skip
+)
 INTENT_TRANSITIONS = Metric(
     "lz.intent.transitions", COUNTER, "{call}",
     (*COMMON, _closed("changed", ("true", "false"), "whether the intent differs from the call before")),
     "Consecutive calls of a session.", "A", mechanism="intent",
-)  # fmt: skip
+)
 ZEROING_PARAMS_RATIO = Metric(
-    "lz.zeroing.params_ratio", HISTOGRAM, "{ratio}", COMMON, "Share of parameters zeroed.", "A", RATIO_BUCKETS,
-    "zeroing",
-)  # fmt: skip
+    "lz.zeroing.params_ratio", HISTOGRAM, "{ratio}", COMMON,
+    "Share of parameters zeroed.", "A", RATIO_BUCKETS, "zeroing",
+)
 ZEROING_CONFIDENCE = Metric(
-    "lz.zeroing.routing_confidence", HISTOGRAM, "{ratio}", COMMON, "Confidence of the routing.", "A", RATIO_BUCKETS,
-    "zeroing",
-)  # fmt: skip
+    "lz.zeroing.routing_confidence", HISTOGRAM, "{ratio}", COMMON,
+    "Confidence of the routing.", "A", RATIO_BUCKETS, "zeroing",
+)
 ZEROING_LAYERS = Metric(
     "lz.zeroing.layers", COUNTER, "{layer}", (*COMMON, _closed("state", ("all", "zeroed"), "which layers")),
     "Layers, all and zeroed.", "A", mechanism="zeroing",
-)  # fmt: skip
+)
 MASK_EVENTS = Metric(
     "lz.zeroing.mask_events", COUNTER, "{event}", COMMON, "Masks seen in streams.", "A", mechanism="zeroing",
-)  # fmt: skip
+)
 MASK_SWITCHES = Metric(
     "lz.zeroing.mask_switches", COUNTER, "{event}", COMMON, "Masks that differ from the one before.", "A",
     mechanism="zeroing",
-)  # fmt: skip
+)
 SIMILAR_CALLS = Metric(
     "lz.scheduling.similar_calls", COUNTER, "{call}", COMMON,
     "Calls that resemble one of the last 100 prompts by more than 0.92.", "A", mechanism="scheduling",
-)  # fmt: skip
+)
 GHOST_ENTITIES = Metric(
     "lz.scheduling.ghost_entities", COUNTER, "{entity}", COMMON,
-    "Entities in an answer that came from another recent request of the process.", "A", mechanism="scheduling",
-)  # fmt: skip
+    "Entities in an answer that came from another recent request of the process.", "A",
+    mechanism="scheduling",
+)
 MALFORMED = Metric(
     "lz.malformed", COUNTER, "{signal}",
     (*COMMON, _closed("signal", ("body", "event", "usage", "layer_zero", "report", "mask", "header", "limit",
                                  "encoding", "frame"), "which signal")),
     "Signals that could not be read.",
-)  # fmt: skip
+)
 INTERNAL_ERRORS = Metric(
-    "lz.internal.errors", COUNTER, "{error}", (_closed("where", ("capture", "extract", "judge", "measure", "export", "spans", "operation", "audit"),
+    "lz.internal.errors", COUNTER, "{error}",
+    (_closed("where", ("capture", "extract", "judge", "measure", "export", "spans", "operation", "audit"),
              "part of lz_otel"),),
     "Faults of lz_otel itself; the host never sees them.",
-)  # fmt: skip
+)
 INTERNAL_OVERFLOW = Metric(
-    "lz.internal.overflow", COUNTER, "{series}", (Attribute("metric", cap=100, doc="the metric over its limit"),),
+    "lz.internal.overflow", COUNTER, "{series}",
+    (Attribute("metric", cap=100, doc="the metric over its limit"),),
     "Label sets over a metric's limit, counted into one series of 'other'.",
-)  # fmt: skip
+)
 INTERNAL_OVERHEAD = Metric(
     "lz.internal.overhead", HISTOGRAM, "s", (), "Time spent inside lz_otel per call (sampled).", "C",
     OVERHEAD_BUCKETS,
-)  # fmt: skip
+)
 BUILD_INFO = Metric(
     "lz.build_info", GAUGE, "{build}",
     tuple(Attribute(n, cap=1, doc=f"{n} in use", optional=True)
           for n in ("version", "python_version", "httpx_version", "httpx2_version")),
     "Always 1; what is running.",
-)  # fmt: skip
+)
+# fmt: on
 
 ALL: tuple[Metric, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Metric))
 
 
 def by_name(name: str) -> Metric:
-    """The metric of that OpenTelemetry or Prometheus name.
+    """Return the metric of that OpenTelemetry or Prometheus name.
 
     Raises:
         CatalogueError: there is none.
@@ -368,7 +379,7 @@ def by_name(name: str) -> Metric:
 
 
 def selected(conventions: str) -> Iterator[Metric]:
-    """The metrics in force for ``latest``, ``1.36`` or ``both``.
+    """Yield the metrics in force for ``latest``, ``1.36`` or ``both``.
 
     With the older set, ``gen_ai.client.operation.duration`` holds every call.
     """

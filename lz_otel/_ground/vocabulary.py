@@ -19,69 +19,27 @@ GENAI_OPERATIONS = ("chat", "generate_content", "text_completion", "embeddings",
 
 # Attempts: what an HTTP attempt came to. Statuses outside the list fall into their class.
 TRANSPORT_ERRORS = (
-    "connect_error",
-    "connect_timeout",
-    "read_error",
-    "read_timeout",
-    "write_error",
-    "write_timeout",
-    "pool_timeout",
-    "protocol_error",
-    "cancelled",
-    "other_error",
-)
+    "connect_error", "connect_timeout", "read_error", "read_timeout", "write_error", "write_timeout",
+    "pool_timeout", "protocol_error", "cancelled", "other_error",
+)  # fmt: skip
 STATUSES = (
-    "200",
-    "400",
-    "401",
-    "402",
-    "403",
-    "404",
-    "408",
-    "409",
-    "413",
-    "422",
-    "429",
-    "500",
-    "502",
-    "503",
-    "504",
-    "529",
-    "1xx",
-    "2xx",
-    "3xx",
-    "4xx",
-    "5xx",
-    *TRANSPORT_ERRORS,
-)
+    "200", "400", "401", "402", "403", "404", "408", "409", "413", "422", "429", "500", "502", "503", "504",
+    "529", "1xx", "2xx", "3xx", "4xx", "5xx", *TRANSPORT_ERRORS,
+)  # fmt: skip
 RETRY_REASONS = (*STATUSES, "unknown")
 USAGE_MISSING = ("ended_early", "not_requested", "not_sent", "malformed", "compressed")
 MISS_REASONS = (
-    "first_use",
-    "expired",
-    "model_changed",
-    "tools_changed",
-    "system_changed",
-    "history_changed",
-    "below_minimum",
-    "no_breakpoint",
-    "unknown",
-)
+    "first_use", "expired", "model_changed", "tools_changed", "system_changed", "history_changed",
+    "below_minimum", "no_breakpoint", "unknown",
+)  # fmt: skip
 # Why a mechanism fell back. The keys are the mechanisms that can.
 FALLBACK_REASONS = {row.name: row.reasons for row in ALL if row.reasons}
 ALL_FALLBACK_REASONS = tuple(sorted({r for rs in FALLBACK_REASONS.values() for r in rs}))
 # Why one model stepped in for another within an operation.
 MODEL_FALLBACK_REASONS = (
-    "overloaded",
-    "rate_limited",
-    "spend_limit",
-    "timeout",
-    "connection",
-    "server_error",
-    "client_error",
-    "rejected",
-    "other",
-)
+    "overloaded", "rate_limited", "spend_limit", "timeout", "connection", "server_error", "client_error",
+    "rejected", "other",
+)  # fmt: skip
 
 DURATION_BUCKETS = (
     0.005, 0.010, 0.015, 0.020, 0.025, 0.030, 0.040, 0.050, 0.075, 0.100, 0.150, 0.200, 0.300,
@@ -142,7 +100,7 @@ class Metric(NamedTuple):
         doc: one line of meaning.
         mark: ``D``, ``A`` or ``C`` (see the module text).
         buckets: upper bounds, histograms only.
-        mechanism: the mechanism it belongs to; it has no series before that one is awake.
+        mechanism: the mechanism it belongs to; it has no series before that one is seen.
         convention: ``""`` always, ``"latest"`` or ``"1.36"`` for the sets of GenAI conventions.
     """
 
@@ -183,19 +141,19 @@ def label_name(name: str) -> str:
 
 def prometheus_name(name: str, unit: str, kind: str) -> str:
     """Translate by the standard OpenTelemetry rules (annotations in braces add nothing)."""
-    out = re.sub(r"_+", "_", re.sub(r"[^a-zA-Z0-9_:]", "_", name))
+    translated = re.sub(r"_+", "_", re.sub(r"[^a-zA-Z0-9_:]", "_", name))
     main, _, per = unit.partition("/")
     words = []
     if main and not main.startswith("{"):
         words.append(_UNIT_WORDS.get(main, main))
     if per:
         words.append("per_" + {"s": "second"}.get(per, per))
+    if kind == COUNTER:
+        words.append("total")
     for word in words:
-        if not out.endswith("_" + word):
-            out += "_" + word
-    if kind == COUNTER and not out.endswith("_total"):
-        out += "_total"
-    return out
+        if not translated.endswith("_" + word):
+            translated += "_" + word
+    return translated
 
 
 # --- attributes -----------------------------------------------------------------------------
