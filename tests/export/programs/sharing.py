@@ -1,0 +1,280 @@
+"""Worker processes that share ``PROMETHEUS_MULTIPROC_DIR``, for `test_multiprocess`.
+
+``python sharing.py NAME`` runs the function of that name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from lz_otel import catalogue
+from lz_otel._export import _server
+from lz_otel._export.multiprocess import MultiprocessExporter, mark_process_dead
+from lz_otel._export.prometheus import StoreCollector
+from lz_otel._measure.store import Store
+from tests.export.filling import measurements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COMMON = ("chat", "anthropic", "claude-sonnet-5", "", "")
+ATTEMPT = (catalogue.ATTEMPTS, (*COMMON, "200"), 1)
+ACTIVE = (catalogue.CALL_ACTIVE, COMMON, 1)
+LIMIT = (*COMMON[:3], "requests")
+
+
+def new(port: int = 0, serve: bool = True) -> tuple[Store, MultiprocessExporter]:
+    """A store with an exporter that is started, and that follows a fork as lz_otel's does."""
+    store = Store(catalogue.selected("latest"))
+    exporter = MultiprocessExporter(store, "127.0.0.1", port, serve)
+    exporter.start()
+
+    def child() -> None:
+        store.clear()
+        exporter.after_fork_in_child()
+
+    os.register_at_fork(after_in_child=child)
+    return store, exporter
+
+
+def merged() -> str:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    return generate_latest(registry).decode()
+
+
+def scrape(port: int | None, query: str = "") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics{query}") as answer:
+        return str(answer.read().decode())
+
+
+def show(name: str, text: str | None = None) -> None:
+    """Print the samples whose names begin like this."""
+    for line in sorted((text or merged()).splitlines()):
+        if line.startswith(name):
+            print(line)
+
+
+def fork(work: Callable[[], Any]) -> int:
+    """Process number of a child that does this and leaves."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(9)
+    return pid
+
+
+def one_process() -> None:
+    """Every metric, counted before and after the start: what the store shows, then the merged files."""
+    store = Store(catalogue.selected("both"))
+    rows = measurements(3, store.metrics)
+    store.add(rows[:150])
+    MultiprocessExporter(store, serve=False).start()
+    store.add(rows[150:])
+    store.touch(catalogue.ATTEMPTS, [(*COMMON, "529")])
+    print(StoreCollector(store).text())
+    print("-----")
+    print(merged())
+
+
+def two_children() -> None:
+    """Five calls of a parent and one of each of two children: as merged, and as scraped."""
+    store, exporter = new()
+    store.add([ATTEMPT] * 5 + [ACTIVE] * 2)
+    children = [fork(lambda: store.add([ATTEMPT])) for _ in range(2)]
+    for pid in children:
+        os.waitpid(pid, 0)
+    show("lz_attempts")
+    show("lz_call_active")
+    show("lz_attempts", scrape(exporter.port))
+
+
+def zeros() -> None:
+    """A counter that begins at 0."""
+    store, _ = new(serve=False)
+    store.touch(catalogue.ATTEMPTS, [(*COMMON, "200")])
+    show("lz_attempts")
+
+
+def killed_child() -> None:
+    """A worker that is killed in the middle of a call, before and after a scrape."""
+    store, exporter = new()
+    store.add([ATTEMPT, ACTIVE])
+
+    def work() -> None:
+        store.add([ATTEMPT, ACTIVE, (catalogue.RATE_LIMIT_REMAINING, LIMIT, 7)])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    os.waitpid(fork(work), 0)
+    show("lz_call_active")
+    show("lz_rate_limit")
+    text = scrape(exporter.port)
+    show("lz_call_active", text)
+    show("lz_attempts", text)
+    show("lz_rate_limit", text)
+
+
+def orderly_ends() -> None:
+    """A worker that exits, and one that is killed and marked as dead."""
+    store, _ = new(serve=False)
+
+    def killed() -> None:
+        store.add([ACTIVE, ATTEMPT])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pid = os.fork()
+    if pid == 0:
+        store.add([ACTIVE, ATTEMPT])
+        sys.exit(0)
+    os.waitpid(pid, 0)
+    show("lz_call_active")
+    pid = fork(killed)
+    os.waitpid(pid, 0)
+    show("lz_call_active")
+    mark_process_dead(pid)
+    show("lz_call_active")
+    show("lz_attempts")
+
+
+def limits() -> None:
+    """Two living workers that hear of the same limit, one after the other."""
+    store, _ = new(serve=False)
+
+    def limit(n: int) -> None:
+        store.add([(catalogue.RATE_LIMIT_REMAINING, LIMIT, n), (catalogue.BUILD_INFO, ("1", "3", "", ""), 1)])
+
+    limit(5)
+    read, write = os.pipe()
+    pid = fork(lambda: (limit(9), os.write(write, b"x"), time.sleep(60)))
+    os.read(read, 1)
+    show("lz_rate_limit")
+    show("lz_build")
+    limit(4)
+    show("lz_rate_limit")
+    os.kill(pid, signal.SIGKILL)
+    os.wait()
+
+
+def handed_over() -> None:
+    """Two workers with one port: the one that serves is killed, the other one takes it over."""
+    _server.RETRY_EVERY = 0.05
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    read, write = os.pipe()
+
+    def worker() -> None:
+        store, _ = new(port)
+        store.add([ATTEMPT])
+        os.write(write, b"x")
+        time.sleep(60)
+
+    def scraped() -> str:
+        while True:
+            try:
+                return scrape(port)
+            except OSError:
+                time.sleep(0.02)
+
+    workers = []
+    for _ in range(2):
+        workers.append(fork(worker))
+        os.read(read, 1)
+    for pid in workers:
+        show("lz_attempts", scraped())
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def busy_forks() -> None:
+    """Forks while other threads write; prints whether every count is there."""
+    store, _ = new(serve=False)
+    over = threading.Event()
+    made = [0, 0]
+
+    def measure(i: int) -> None:
+        while not over.is_set():
+            store.add([ATTEMPT])
+            made[i] += 1
+            if made[i] % 50 == 0:
+                time.sleep(0.001)
+
+    def work() -> None:
+        signal.alarm(10)
+        store.add([ATTEMPT])
+
+    threads = [threading.Thread(target=measure, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30):
+        assert os.waitpid(fork(work), 0)[1] == 0
+    over.set()
+    for thread in threads:
+        thread.join()
+    samples = [line for line in merged().splitlines() if line.startswith("lz_attempts")]
+    print(float(samples[0].rpartition(" ")[2]) == sum(made) + 30)
+
+
+def fork_amid_a_write() -> None:
+    """A fork while a thread holds a lock inside prometheus_client; prints the child's status."""
+    store, exporter = new(serve=False)
+    store.add([ATTEMPT])
+    theirs, inside = threading.Lock(), threading.Event()
+
+    class Slow:
+        def inc(self, amount: float) -> None:
+            with theirs:
+                inside.set()
+                time.sleep(0.3)
+
+    exporter._cells[id(catalogue.ATTEMPTS)][ATTEMPT[1]].value = Slow()
+    thread = threading.Thread(target=store.add, args=([ATTEMPT],))
+    thread.start()
+    inside.wait()
+    pid = fork(lambda: theirs.acquire(timeout=0.5) or os._exit(1))
+    print(os.waitpid(pid, 0)[1])
+
+
+def the_hosts_own() -> None:
+    """A counter of the host beside ours: both, one by name, and ours after a stop."""
+    orders = Counter("shop_orders", "of the host", registry=None)
+    store, exporter = new()
+    orders.inc(2)
+    store.add([ATTEMPT])
+    text = scrape(exporter.port)
+    show("shop_orders_total", text)
+    show("lz_attempts", text)
+    text = scrape(exporter.port, "?name[]=shop_orders_total")
+    print([line for line in text.splitlines() if "#" not in line])
+    exporter.stop()
+    store.add([ATTEMPT])
+    show("lz_attempts")
+
+
+def vanished_directory() -> None:
+    """Two calls after the directory was removed; prints the log and the store's count."""
+    logging.getLogger("lz_otel").addHandler(logging.StreamHandler(sys.stdout))
+    store, _ = new(serve=False)
+    shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    store.add([ATTEMPT])
+    store.add([ATTEMPT])
+    print(store.value(catalogue.ATTEMPTS))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
