@@ -14,22 +14,22 @@ import time
 import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.export.filling import from_text
+from tests.export.processes import PROGRAMS, ROOT
 from tests.export.receiver import Receiver
 from tests.peers import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 pytest.importorskip("gunicorn", reason="gunicorn is not installed: install the dependency group dev")
 pytest.importorskip("httpx")
 
-ROOT = Path(__file__).resolve().parents[2]
 ANSWER = json.dumps(
     {
         "id": "msg_1",
@@ -41,15 +41,6 @@ ANSWER = json.dumps(
         "usage": {"input_tokens": 3, "output_tokens": 4},
     }
 ).encode()
-APP = """
-import os, httpx, lz_otel
-lz_otel.instrument()
-BODY = {"model": "claude-sonnet-5", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}
-def app(environ, start_response):
-    answer = httpx.post(os.environ["UPSTREAM"] + "/v1/messages", json=BODY, headers={"x-api-key": "k", "anthropic-version": "2023-06-01"})
-    start_response("200 OK", [])
-    return [str(os.getpid()).encode()]
-"""
 COUNT = "gen_ai_client_inference_duration_seconds_count"
 
 
@@ -99,7 +90,6 @@ def get(url: str) -> str | None:
 @contextmanager
 def service(folder: Path, upstream: str, *arguments: str, **environment: str) -> Iterator[tuple[str, Path]]:
     """Two workers of gunicorn; address and log."""
-    (folder / "service.py").write_text(APP)
     port, log = free_port(), folder / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -112,12 +102,12 @@ def service(folder: Path, upstream: str, *arguments: str, **environment: str) ->
                 "-b",
                 f"127.0.0.1:{port}",
                 *arguments,
-                "service:app",
+                "wsgi_service:app",
             ],
             cwd=folder,
             env={
                 "PATH": os.environ.get("PATH", ""),
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{PROGRAMS}",
                 "UPSTREAM": upstream,
                 **environment,
             },

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import socket
-import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,12 +22,12 @@ from lz_otel._export.prometheus import PrometheusExporter, StoreCollector
 from lz_otel._ground.guard import guard
 from lz_otel._measure.store import Store
 from tests.export.filling import filled, from_sdk, from_text
+from tests.export.processes import start
 from tests.export.receiver import Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMON = ("chat", "anthropic", "claude-sonnet-5", "", "")
 DURATION = catalogue.INFERENCE_DURATION
 CALL = (DURATION, (*COMMON, "claude-sonnet-5", "", "full", "", "true", "ok"), 1.5)
@@ -393,45 +391,11 @@ def test_start_and_stop_may_be_repeated() -> None:
     assert 2 == len(memory.given)
 
 
-SCRIPT = """
-import signal, sys, time
-sys.path.insert(0, {root!r})
-from lz_otel import catalogue
-from lz_otel._export.otlp import OtlpExporter
-from lz_otel._measure.store import Store
-store = Store(catalogue.selected("latest"))
-exporter = OtlpExporter(store, {interval})
-exporter.start()
-for _ in range(5):
-    store.add([(catalogue.INTERNAL_OVERHEAD, (), 0.001)])
-{end}
-"""
-
-
-def run(receiver: Receiver, end: str, interval: float = 3600) -> tuple[int, str]:
-    """A process of its own that measures five calls; status and standard error."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(root=str(ROOT), interval=interval, end=end)],
-        env={VARIABLE: receiver.endpoint, "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stderr
-
-
-@pytest.mark.parametrize(
-    ("end", "status"),
-    [
-        ("", 0),
-        ("sys.exit(3)", 3),
-        ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(4)); signal.raise_signal(signal.SIGTERM)", 4),
-    ],
-)
+@pytest.mark.parametrize(("end", "status"), [("", 0), ("exit", 3), ("signal", 4)])
 def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> None:
-    """A process that ends, also by SIGTERM where that exits in order, pushes its last values; its status is its own."""
-    assert (status, "") == run(receiver, end)
+    """A process that ends, by SIGTERM too where that exits in order, pushes its last values; its status is kept."""
+    done = start("pushing", "3600", end, **{VARIABLE: receiver.endpoint})
+    assert (status, "") == (done.returncode, done.stderr)
     assert [5] == list(receiver.last("lz.internal.overhead").values())
 
 
@@ -439,10 +403,10 @@ def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> 
 def test_an_exit_during_an_outage(fault: str, receiver: Receiver) -> None:
     """An outage delays no exit beyond its bound, changes no status, and prints at most one line, no traceback."""
     receiver.fail(fault)
-    status, stderr = run(receiver, "time.sleep(0.3); sys.exit(5)", 0.05)
-    assert 5 == status
-    assert stderr.count("\n") <= 1
-    assert "Traceback" not in stderr
+    done = start("pushing", "0.05", "late exit", **{VARIABLE: receiver.endpoint})
+    assert 5 == done.returncode
+    assert done.stderr.count("\n") <= 1
+    assert "Traceback" not in done.stderr
 
 
 def test_data_model_equals_the_text() -> None:

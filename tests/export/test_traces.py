@@ -13,7 +13,6 @@ import threading
 import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,55 +20,35 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from lz_otel._export import _otlp_settings, _outage, traces
 from lz_otel._ground.guard import guard
+from tests.export.processes import PROGRAMS, ROOT, run, start
 from tests.peers import serving
 from tests.wire_doubles import A_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.export.receiver import Receiver
 
-ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = """
-import httpx2, lz_otel
-from opentelemetry import trace
-from tests.wire_doubles import A_JSON, transport
-lz_otel.instrument(exporters="none")
-client = httpx2.Client(transport=transport(httpx2, lambda r: httpx2.Response(200, json=A_JSON)))
-lz_otel.instrument_client(client)
-client.post("https://api.anthropic.com/v1/messages",
-            json={"model": "claude-opus-5", "max_tokens": 1, "messages": [{"role": "user", "content": "SECRET"}]})
-lz_otel.uninstrument()
-trace.get_tracer_provider().shutdown() if hasattr(trace.get_tracer_provider(), "shutdown") else None
-"""
 
-
-def run(**environ: str) -> subprocess.CompletedProcess[str]:
-    """The script in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        env={**os.environ, "PYTHONPATH": ".", **environ},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+def one_call(**environ: str) -> str:
+    """Standard output of a process that makes one call."""
+    return run("one_call", **environ)
 
 
 def test_console_exporter_on_request() -> None:
     """OTEL_TRACES_EXPORTER=console: one span per call, without content."""
-    done = run(OTEL_TRACES_EXPORTER="console", OTEL_SERVICE_NAME="shop")
-    span = json.loads(done.stdout)
+    output = one_call(OTEL_TRACES_EXPORTER="console", OTEL_SERVICE_NAME="shop")
+    span = json.loads(output)
     assert span["name"] == "chat claude-opus-5"
     assert span["attributes"]["gen_ai.usage.input_tokens"] == 2104
     assert span["resource"]["attributes"]["service.name"] == "shop"
-    assert "SECRET" not in done.stdout
+    assert "SECRET" not in output
 
 
 def test_no_request_no_spans() -> None:
     """Without the variable no provider is set and nothing is printed."""
-    done = run()
-    assert (done.stdout, done.stderr) == ("", "")
+    assert "" == one_call()
 
 
 class _Upstream(BaseHTTPRequestHandler):
@@ -97,8 +76,6 @@ def upstream() -> Iterator[str]:
 def environment(upstream: str, receiver: Receiver, **more: str) -> dict[str, str]:
     """Spans and metrics by OTLP, metrics only at the end."""
     return {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
         "UPSTREAM": upstream,
         "OTEL_TRACES_EXPORTER": "otlp",
         "OTEL_METRICS_EXPORTER": "otlp",
@@ -108,45 +85,17 @@ def environment(upstream: str, receiver: Receiver, **more: str) -> dict[str, str
     }
 
 
-UVICORN = """
-import contextlib, os
-import httpx2, lz_otel
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
-lz_otel.instrument()
-client = httpx2.AsyncClient()
-async def ask(request):
-    body = {"model": "claude-opus-5", "max_tokens": 1, "messages": [{"role": "user", "content": "SECRET"}]}
-    headers = {"anthropic-version": "2023-06-01"}
-    await client.post(os.environ["UPSTREAM"] + "/v1/messages", json=body, headers=headers)
-    return PlainTextResponse("")
-@contextlib.asynccontextmanager
-async def lifespan(_):
-    yield
-    lz_otel.uninstrument()
-app = Starlette(routes=[Route("/", ask)], lifespan=lifespan)
-"""
-ASKS = """
-import os
-import httpx2, lz_otel
-lz_otel.instrument()
-def ask(n):
-    for _ in range(n):
-        httpx2.post(os.environ["UPSTREAM"] + "/v1/messages", headers={"anthropic-version": "2023-06-01"},
-                    json={"model": "claude-opus-5", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]})
-"""
-
-
 def test_the_last_spans_of_uvicorn_are_sent(upstream: str, receiver: Receiver, tmp_path: Path) -> None:
     """uvicorn ends by its signal, without exit hooks: `uninstrument` as its lifespan ends sends spans as well as metrics."""
-    (tmp_path / "traced_app.py").write_text(UVICORN)
-    paths = f"{ROOT}{os.pathsep}{tmp_path}"
     log = tmp_path / "log"
     with log.open("wb") as out:
         server = subprocess.Popen(
             [sys.executable, "-m", "uvicorn", "traced_app:app", "--port", "0"],
-            env=environment(upstream, receiver, PYTHONPATH=paths),
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{ROOT}{os.pathsep}{PROGRAMS}",
+                **environment(upstream, receiver),
+            },
             stdout=out,
             stderr=out,
         )
@@ -168,65 +117,29 @@ def test_the_last_spans_of_uvicorn_are_sent(upstream: str, receiver: Receiver, t
     assert [3] == list(receiver.last("gen_ai.client.inference.duration").values())
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "",
-        "lz_otel.uninstrument()",
-        "import sys; sys.exit(0)",
-        "lz_otel.uninstrument(); lz_otel.instrument(); ask(0)",
-    ],
-)
+@pytest.mark.parametrize("end", ["", "uninstrument", "exit 0", "uninstrument and again"])
 def test_the_last_spans_of_an_exit_are_sent(end: str, upstream: str, receiver: Receiver) -> None:
     """Every ordinary end sends the spans of all calls, those that were not worked off yet included."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{ASKS}\nask(3)\n{end}"],
-        env=environment(upstream, receiver),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert "" == done.stderr
+    run("asking", "3", end, **environment(upstream, receiver))
     assert ["chat claude-opus-5"] * 3 == receiver.spans()
 
 
-@pytest.mark.parametrize("kind", ["fork", "multiprocessing"])
-def test_a_child_sends_its_own_spans(kind: str, upstream: str, receiver: Receiver) -> None:
+@pytest.mark.parametrize("end", ["fork", "multiprocessing"])
+def test_a_child_sends_its_own_spans(end: str, upstream: str, receiver: Receiver) -> None:
     """A forked child sends the spans of its own calls, also where it leaves by ``os._exit``; none is sent twice."""
-    program = {
-        "fork": "pid = os.fork()\nif not pid:\n    ask(2)\nelse:\n    os.waitpid(pid, 0)",
-        "multiprocessing": "import multiprocessing\n"
-        "child = multiprocessing.get_context('fork').Process(target=ask, args=(2,))\nchild.start(); child.join()",
-    }[kind]
-    done = subprocess.run(
-        [sys.executable, "-c", f"{ASKS}\nask(1)\n{program}"],
-        env=environment(upstream, receiver),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert "" == done.stderr
+    run("asking", "1", end, **environment(upstream, receiver))
     assert ["chat claude-opus-5"] * 3 == receiver.spans()
 
 
 @pytest.mark.parametrize("fault", ["down", "hang", "503"])
 def test_a_receiver_that_is_no_help_keeps_nobody(fault: str, upstream: str, receiver: Receiver) -> None:
-    """A receiver that is away, hangs or refuses delays an end by a bound, and costs a line for spans and one for metrics."""
+    """A receiver that is away, hangs or refuses delays an end by a bound; one line for spans, one for metrics."""
     receiver.fail(fault)
-    done = subprocess.run(
-        [sys.executable, "-c", f"{ASKS}\nask(3)\nimport sys; sys.exit(5)"],
-        env=environment(upstream, receiver),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = start("asking", "3", "exit 5", **environment(upstream, receiver))
     assert 5 == done.returncode
     lines = done.stderr.splitlines()
     assert ([1, 1], 2) == (
-        [sum(word in one for one in lines) for word in ("last spans", "OTLP exporter")],
+        [sum(word in line for line in lines) for word in ("last spans", "OTLP exporter")],
         len(lines),
     )
 
@@ -371,34 +284,10 @@ def test_no_thread_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"export"} == set(faults)
 
 
-HOST = """
-import httpx2, lz_otel
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-flushed = []
-class Host(TracerProvider):
-    def force_flush(self, timeout_millis=30000):
-        flushed.append(timeout_millis)
-        return True
-trace.set_tracer_provider(Host())
-lz_otel.instrument(exporters="none")
-lz_otel.uninstrument()
-print(flushed, [t.name for t in __import__("threading").enumerate() if t.name == "lz-otel-spans"])
-"""
-
-
 def test_the_applications_provider_is_left_alone() -> None:
-    """A TracerProvider of the application is neither flushed nor shut down by us, and its settings are not judged."""
-    env = {
-        **os.environ,
-        "PYTHONPATH": ".",
-        "OTEL_TRACES_EXPORTER": "otlp",
-        "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", HOST], env=env, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ("[] []\n", "") == (done.stdout, done.stderr)
+    """A TracerProvider of the application is neither flushed nor shut down by us; its settings are not checked."""
+    environ = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}
+    assert "[] []\n" == run("host_provider", **environ)
 
 
 @pytest.mark.parametrize(("protocol", "package"), [("grpc", "grpc"), ("http/protobuf", "http")])
