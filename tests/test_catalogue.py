@@ -14,8 +14,8 @@ from lz_otel.catalogue import ALL, Metric, by_name, prometheus_name, selected
 from lz_otel.errors import CatalogueError
 
 # Nothing that tells one user, session or text from another may be a label.
-FORBIDDEN = {"user", "session", "prompt", "url", "query", "key", "secret", "ip", "email", "trace", "request_id", "body",
-             "content", "message"}  # fmt: skip
+FORBIDDEN = {"user", "session", "prompt", "url", "query", "key", "secret", "ip", "email", "trace",
+             "request_id", "body", "content", "message"}  # fmt: skip
 UNIT_WORDS = {"seconds", "milliseconds", "bytes", "percent", "total", "ratio"}
 KINDS = {"counter", "updowncounter", "gauge", "histogram"}
 

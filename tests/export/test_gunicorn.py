@@ -166,7 +166,7 @@ def test_workers_behind_one_port(preload: tuple[str, ...], upstream: str, tmp_pa
 
 @pytest.mark.parametrize("preload", [(), ("--preload",)], ids=["forked", "preloaded"])
 def test_workers_push_for_themselves(preload: tuple[str, ...], upstream: str, tmp_path: Path) -> None:
-    """Each worker pushes its own calls under its own instance id, up to its end; together they are all calls."""
+    """Each worker pushes its own calls under its own instance id, up to its end; none is missing."""
     receiver = Receiver()
     environment = {
         "OTEL_METRICS_EXPORTER": "otlp",

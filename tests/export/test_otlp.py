@@ -303,7 +303,7 @@ def test_a_bad_certificate_is_one_warning(
 def test_tls_and_names_that_fail_are_told_alike(
     receiver: Receiver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A receiver without TLS, and a name that does not resolve, are one warning each with the system's own words."""
+    """A receiver without TLS, and a name that does not resolve, are one warning each, in the system's words."""
     texts = []
     for endpoint in (receiver.endpoint.replace("http:", "https:"), "http://collector.example:4318"):
         monkeypatch.setenv(VARIABLE, endpoint)
@@ -393,7 +393,7 @@ def test_start_and_stop_may_be_repeated() -> None:
 
 @pytest.mark.parametrize(("end", "status"), [("", 0), ("exit", 3), ("signal", 4)])
 def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> None:
-    """A process that ends, by SIGTERM too where that exits in order, pushes its last values; its status is kept."""
+    """A process that ends, by an orderly SIGTERM too, pushes its last values and keeps its status."""
     done = start("pushing", "3600", end, **{VARIABLE: receiver.endpoint})
     assert (status, "") == (done.returncode, done.stderr)
     assert [5] == list(receiver.last("lz.internal.overhead").values())
@@ -401,7 +401,7 @@ def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> 
 
 @pytest.mark.parametrize("fault", ["down", "hang", "503"])
 def test_an_exit_during_an_outage(fault: str, receiver: Receiver) -> None:
-    """An outage delays no exit beyond its bound, changes no status, and prints at most one line, no traceback."""
+    """An outage delays no exit beyond its bound, changes no status, and prints one line at most."""
     receiver.fail(fault)
     done = start("pushing", "0.05", "late exit", **{VARIABLE: receiver.endpoint})
     assert 5 == done.returncode

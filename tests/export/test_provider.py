@@ -122,7 +122,7 @@ def test_two_readers_see_everything() -> None:
 
 
 def test_stop_and_start_again(caplog: pytest.LogCaptureFixture) -> None:
-    """After a stop nothing is observed or recorded; another start in the same provider makes no second instrument."""
+    """After a stop nothing is observed or recorded; another start makes no second instrument."""
     reader = InMemoryMetricReader()
     owner = MeterProvider([reader])
     for n in (1, 2):

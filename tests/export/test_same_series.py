@@ -187,7 +187,7 @@ def test_a_real_prometheus_scrapes_our_port(conventions: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("conventions", CONVENTIONS)
 def test_a_hosts_meter_provider(conventions: str) -> None:
-    """The readers of a host's MeterProvider get what a scrape shows; sums of prepared samples up to rounding."""
+    """The readers of a host's MeterProvider get what a scrape shows; prepared sums up to rounding."""
     reader = InMemoryMetricReader()
     store = Store(catalogue.selected(conventions))
     exporter = ProviderExporter(store, MeterProvider([reader]), version="1.2.3")

@@ -86,7 +86,7 @@ def environment(upstream: str, receiver: Receiver, **more: str) -> dict[str, str
 
 
 def test_the_last_spans_of_uvicorn_are_sent(upstream: str, receiver: Receiver, tmp_path: Path) -> None:
-    """uvicorn ends by its signal, without exit hooks: `uninstrument` as its lifespan ends sends spans as well as metrics."""
+    """uvicorn ends without exit hooks: `uninstrument` at the end of its lifespan sends spans and metrics."""
     log = tmp_path / "log"
     with log.open("wb") as out:
         server = subprocess.Popen(
@@ -126,14 +126,14 @@ def test_the_last_spans_of_an_exit_are_sent(end: str, upstream: str, receiver: R
 
 @pytest.mark.parametrize("end", ["fork", "multiprocessing"])
 def test_a_child_sends_its_own_spans(end: str, upstream: str, receiver: Receiver) -> None:
-    """A forked child sends the spans of its own calls, also where it leaves by ``os._exit``; none is sent twice."""
+    """A forked child sends the spans of its own calls, also where it leaves by ``os._exit``; none twice."""
     run("asking", "1", end, **environment(upstream, receiver))
     assert ["chat claude-opus-5"] * 3 == receiver.spans()
 
 
 @pytest.mark.parametrize("fault", ["down", "hang", "503"])
 def test_a_receiver_that_is_no_help_keeps_nobody(fault: str, upstream: str, receiver: Receiver) -> None:
-    """A receiver that is away, hangs or refuses delays an end by a bound; one line for spans, one for metrics."""
+    """A receiver that is away, hangs or refuses delays an end by a bound; two lines say so."""
     receiver.fail(fault)
     done = start("asking", "3", "exit 5", **environment(upstream, receiver))
     assert 5 == done.returncode
@@ -184,7 +184,7 @@ def test_waiting_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_end_of_an_older_flush_is_no_answer(caplog: pytest.LogCaptureFixture) -> None:
-    """An end that comes while an earlier flush hangs waits for its own: what came since is sent, or told to be lost."""
+    """An end while an earlier flush hangs waits for its own: what came since is sent, or logged as lost."""
     kept = Kept()
     kept.let.clear()
     own = traces.OwnSpans([kept])
@@ -236,7 +236,7 @@ class _Named:
 
 
 def test_a_child_hears_its_own_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A parent that forks amid a flush leaves no thread's number of its own behind, whose log lines would be kept back."""
+    """A parent that forks amid a flush leaves no thread's number behind whose log lines are kept back."""
     own = traces.OwnSpans([])
     monkeypatch.setattr(_outage, "_threads", {1: ""})
     own.after_fork_in_child()
@@ -270,7 +270,7 @@ def test_a_failed_flush_is_one_line(result: Any, caplog: pytest.LogCaptureFixtur
 
 
 def test_no_thread_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system gives no thread (as at the end of newer interpreters), nobody waits, and it is counted."""
+    """Where the system gives no thread (as newer interpreters at their end), nothing waits; it is counted."""
     faults: list[str] = []
     monkeypatch.setattr(guard, "on_fault", faults.append)
     own = traces.OwnSpans([])
@@ -285,7 +285,7 @@ def test_no_thread_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_applications_provider_is_left_alone() -> None:
-    """A TracerProvider of the application is neither flushed nor shut down by us; its settings are not checked."""
+    """A TracerProvider of the application is neither flushed nor shut down; its settings are not checked."""
     environ = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}
     assert "[] []\n" == run("host_provider", **environ)
 
@@ -294,7 +294,7 @@ def test_the_applications_provider_is_left_alone() -> None:
 def test_spans_follow_the_protocol(
     protocol: str, package: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Spans go by the protocol that is set; without its package there is one warning with the command for it."""
+    """Spans go by the protocol that is set; without its package, one warning has the command for it."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocol)
     assert protocol == _otlp_settings.protocol("traces")
     monkeypatch.setattr(traces, "_taken", lambda: False)

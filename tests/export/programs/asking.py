@@ -1,4 +1,4 @@
-"""Calls to ``UPSTREAM`` and an end, for `test_traces`: ``python asking.py N END`` asks N times, then ends so."""
+"""Calls to ``UPSTREAM`` and an end, for `test_traces`: ``asking.py N END`` asks N times, then ends so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service for gunicorn that asks a model at each request and answers its process number, for `test_gunicorn`."""
+"""A service for gunicorn: each request asks a model and gives the process number. For `test_gunicorn`."""
 
 from __future__ import annotations
 
