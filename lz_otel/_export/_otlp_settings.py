@@ -5,18 +5,19 @@ The exporters take any protocol for HTTP and any text for an endpoint, and fail 
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lz_otel._config import host_name
-from lz_otel.errors import ConfigurationError
+from lz_otel.errors import ConfigurationError, MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check", "protocol"]
+__all__ = ["check", "exporter_class", "protocol"]
 
 PROTOCOLS = ("grpc", "http/protobuf")
 # Other names that gRPC's resolvers take as they are.
@@ -47,6 +48,28 @@ def protocol(signal: str, environ: Mapping[str, str] | None = None) -> str:
     if text.lower() not in PROTOCOLS:
         raise ConfigurationError(name, text, " or ".join(PROTOCOLS))
     return text.lower()
+
+
+def exporter_class(path: str, protocol: str, purpose: str) -> Any:
+    """Import an exporter of the SDK.
+
+    Args:
+        path: module and class, such as ``trace_exporter.OTLPSpanExporter``.
+        protocol: ``grpc`` or ``http/protobuf``.
+        purpose: what needs it, for the error.
+
+    Raises:
+        MissingDependencyError: its package is not installed.
+    """
+    short, extra = ("grpc", "otlp-grpc") if protocol == "grpc" else ("http", "otlp")
+    module, _, name = f"opentelemetry.exporter.otlp.proto.{short}.{path}".rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing != "grpc" and not module.startswith(missing):
+            raise  # installed, and broken
+        raise MissingDependencyError(f"opentelemetry-exporter-otlp-proto-{short}", extra, purpose) from error
 
 
 def check(signal: str, environ: Mapping[str, str] | None = None) -> None:

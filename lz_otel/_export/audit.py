@@ -1,8 +1,8 @@
-"""Opt-in logs: one line per call without content, and the audit log of pruned originals.
+"""The audit log of pruned originals (article 001, A: ``log_type: layer_zero_audit``).
 
-The audit log (article 001, A: ``log_type: layer_zero_audit``) holds the original messages of
-requests that asked for pruning, since what is pruned never appears in an application's log. It goes
-to a file of its own, readable by its owner only, and nowhere else. It is off by default.
+It holds the original messages of requests that asked for pruning, since what is pruned never appears
+in an application's log. It goes to a file of its own, readable by its owner only, and nowhere else.
+It is off by default.
 """
 
 from __future__ import annotations
@@ -25,56 +25,11 @@ from lz_otel.errors import ConfigurationError
 if TYPE_CHECKING:
     from lz_otel.model import EndedCall
 
-__all__ = ["AuditLog", "CallLog"]
+__all__ = ["AuditLog"]
 
 _LOG = logging.getLogger("lz_otel")
 _QUEUE = 1000
 _MAX_ENTRY = 4 * 1024 * 1024
-
-
-class CallLog:
-    """One JSON line per call on the logger ``lz_otel.calls`` (level INFO), without any content."""
-
-    def __init__(self, logger: logging.Logger | None = None) -> None:
-        self._log = structlog.wrap_logger(
-            logger or logging.getLogger("lz_otel.calls"),
-            processors=[structlog.processors.JSONRenderer()],
-            wrapper_class=structlog.stdlib.BoundLogger,
-            cache_logger_on_first_use=True,
-        )
-
-    def write(self, ended: EndedCall) -> None:
-        """Log an ended call."""
-        operation, provider, model, route, group = ended.common
-        facts = ended.facts
-        fields: dict[str, Any] = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "operation": operation,
-            "provider": provider,
-            "request_model": model,
-            "response_model": ended.response_model,
-            "route": route,
-            "group": group,
-            "status": ended.status,
-            "ending": ended.ending,
-            "error_type": ended.error_type,
-            "duration_s": round(ended.ended_at - ended.started_at, 6),
-            "stream": facts.stream,
-            "path": ended.path,
-            "served_by": ended.served_by,
-            "input_tokens": facts.input_tokens,
-            "output_tokens": facts.output_tokens if facts.output_final else None,
-            "cache_read_tokens": facts.cache_read_tokens,
-            "cache_write_tokens": facts.cache_write_tokens,
-            "cost_usd": None if ended.cost is None else ended.cost.usd,
-            "trace_id": ended.trace_id,
-        }
-        for result in ended.results:
-            if result.verdict is not None:
-                fields[result.verdict.mechanism] = result.verdict.decision
-                if result.verdict.reason:
-                    fields[f"{result.verdict.mechanism}_reason"] = result.verdict.reason
-        self._log.info("call", **{k: v for k, v in fields.items() if v not in (None, "")})
 
 
 class _Handler(logging.handlers.RotatingFileHandler):
@@ -189,13 +144,19 @@ class AuditLog:
     def _run(self) -> None:
         while True:
             entry = self._queue.get()
-            if entry is None:
-                return
-            with guarded("audit"):
-                body = msgspec.json.decode(entry.pop("body"))
-                if isinstance(body, dict):
-                    entry |= {k: body[k] for k in ("system", "messages", "tools") if k in body}
-                self._log.info("pruned", **entry)
+            try:
+                if entry is None:
+                    return
+                self._write(entry)
+            finally:
+                self._queue.task_done()
+
+    @guarded("audit")  # the thread must live on
+    def _write(self, entry: dict[str, Any]) -> None:
+        body = msgspec.json.decode(entry.pop("body"))
+        if isinstance(body, dict):
+            entry |= {k: body[k] for k in ("system", "messages", "tools") if k in body}
+        self._log.info("pruned", **entry)
 
     def close(self, timeout: float = 3.0) -> None:
         """Write what is waiting, within ``timeout`` seconds, and close the file."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lz_otel._config import Settings
     from lz_otel._export.audit import AuditLog
     from lz_otel._export.protocol import Exporter
-    from lz_otel._measure.rules import Ended
     from lz_otel._measure.store import Store
     from lz_otel.model import EndedCall
 
@@ -90,9 +89,7 @@ def global_meter_provider() -> MeterProvider | None:
     return provider if isinstance(provider, MeterProvider) else None
 
 
-def audit_log(
-    settings: Settings, listeners: list[Callable[[Ended, EndedCall | None], None]]
-) -> AuditLog | None:
+def audit_log(settings: Settings, listeners: list[Callable[[EndedCall], None]]) -> AuditLog | None:
     """Put the call log and the audit log that the settings ask for among the listeners of ended calls.
 
     Returns:
@@ -101,15 +98,15 @@ def audit_log(
     Raises:
         ConfigurationError: its file cannot be written.
     """
-    if not (settings.call_log or settings.audit_log):
-        return None
-    from lz_otel._export import audit
-
     if settings.call_log:
-        listeners.append(audit.CallLog().write)
+        from lz_otel._export.call_log import CallLog
+
+        listeners.append(CallLog().write)
     if not settings.audit_log:
         return None
-    log = audit.AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
+    from lz_otel._export.audit import AuditLog
+
+    log = AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
     listeners.append(log.write)
     atexit.register(log.close)
     return log

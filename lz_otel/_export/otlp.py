@@ -16,7 +16,6 @@ Temporality is always cumulative, whatever ``OTEL_EXPORTER_OTLP_METRICS_TEMPORAL
 from __future__ import annotations
 
 import atexit
-import importlib
 import logging
 import os
 import sys
@@ -31,6 +30,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from lz_otel._export import _multiprocessing, _outage
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._label_values import LabelValues
+from lz_otel._export._otlp_settings import exporter_class
 from lz_otel._export._resource import Identity
 from lz_otel._export._threads import start_thread
 from lz_otel._ground.guard import guard, guarded
@@ -255,21 +255,12 @@ class OtlpExporter(PushExporter):
 
     def make_exporter(self, timeout_s: float) -> MetricExporter:
         """Make the exporter of the chosen protocol; see `PushExporter.make_exporter`."""
-        name, extra = ("grpc", "otlp-grpc") if self._protocol == "grpc" else ("http", "otlp")
-        module = f"opentelemetry.exporter.otlp.proto.{name}.metric_exporter"
-        try:
-            package = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            missing = error.name or ""
-            if missing != "grpc" and not module.startswith(missing):
-                raise  # installed, and broken
-            raise MissingDependencyError(
-                f"opentelemetry-exporter-otlp-proto-{name}", extra, f"OTLP over {name}"
-            ) from error
+        name = self._protocol.removesuffix("/protobuf")
+        make = exporter_class("metric_exporter.OTLPMetricExporter", self._protocol, f"OTLP over {name}")
         arguments: dict[str, Any] = {"timeout": min(timeout_s, _request_timeout())}
         if name == "http" and not any(map(os.environ.get, _CREDENTIAL_PROVIDERS)):
             arguments["session"] = _outage.session()
-        exporter: MetricExporter = package.OTLPMetricExporter(**arguments)
+        exporter: MetricExporter = make(**arguments)
         return exporter
 
 

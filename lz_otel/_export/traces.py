@@ -8,7 +8,6 @@ seconds at most. A provider that the application has set is flushed by its owner
 from __future__ import annotations
 
 import atexit
-import importlib
 import logging
 import threading
 import time
@@ -25,7 +24,7 @@ from opentelemetry.sdk.trace.export import (
 )
 
 from lz_otel._export import _multiprocessing, _outage
-from lz_otel._export._otlp_settings import check, protocol
+from lz_otel._export._otlp_settings import check, exporter_class, protocol
 from lz_otel._export._sdk_settings import asked, refused
 from lz_otel._export._threads import start_thread
 from lz_otel._ground.guard import guarded
@@ -177,22 +176,6 @@ def check_settings(names: tuple[str, ...]) -> None:
         check("traces")
 
 
-def _otlp() -> SpanExporter:
-    """Make the SDK's exporter of spans for the protocol that is set.
-
-    Raises:
-        MissingDependencyError: its package is not installed.
-    """
-    name, extra = ("grpc", "otlp-grpc") if protocol("traces") == "grpc" else ("http", "otlp")
-    try:
-        module = importlib.import_module(f"opentelemetry.exporter.otlp.proto.{name}.trace_exporter")
-    except ImportError as error:
-        package = f"opentelemetry-exporter-otlp-proto-{name}"
-        raise MissingDependencyError(package, extra, "OTEL_TRACES_EXPORTER=otlp") from error
-    exporter: SpanExporter = module.OTLPSpanExporter()
-    return exporter
-
-
 def set_up(names: tuple[str, ...]) -> OwnSpans | None:
     """Set a global TracerProvider that exports to ``otlp`` and/or ``console``.
 
@@ -212,7 +195,13 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
     exporters: list[SpanExporter] = []
     for name in names:
         try:
-            exporters.append(ConsoleSpanExporter() if name == "console" else _otlp())
+            if name == "console":
+                exporters.append(ConsoleSpanExporter())
+            else:
+                make = exporter_class(
+                    "trace_exporter.OTLPSpanExporter", protocol("traces"), "OTEL_TRACES_EXPORTER=otlp"
+                )
+                exporters.append(make())
         except MissingDependencyError as missing:
             _LOG.warning("lz_otel: %s; no spans are exported", missing)
         except Exception as error:  # noqa: BLE001 - a bad certificate path
