@@ -95,17 +95,17 @@ class Service:
         return question
 
 
+@lz_otel.operation("generator")
 def generator(n: int) -> Iterator[int]:
-    """A generator function names its operation inside: as a decorator it is refused when it is made."""
-    with lz_otel.operation("generator"):
-        yield from range(n)
+    """A generator function gives its values as ever."""
+    yield from range(n)
 
 
+@lz_otel.operation("asynchronous generator")
 async def async_generator(n: int) -> AsyncIterator[int]:
-    """The same for an asynchronous one."""
-    async with lz_otel.operation("generator"):
-        for i in range(n):
-            yield i
+    """So does an asynchronous one."""
+    for i in range(n):
+        yield i
 
 
 async def decorated() -> None:
