@@ -303,7 +303,7 @@ def test_a_bad_certificate_is_one_warning(
 def test_tls_and_names_that_fail_are_told_alike(
     receiver: Receiver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A receiver without TLS, and a name that does not resolve, are one warning each, in the system's words."""
+    """A receiver without TLS, or a name that does not resolve, is one warning in the system's words."""
     texts = []
     for endpoint in (receiver.endpoint.replace("http:", "https:"), "http://collector.example:4318"):
         monkeypatch.setenv(VARIABLE, endpoint)

@@ -156,7 +156,7 @@ class Broken:
 def test_somebody_elses_broken_collector(
     exporter: PrometheusExporter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A failing collector of the host does not take our series off our port; one warning, without its text."""
+    """A failing collector of the host leaves our series on our port; one warning, without its text."""
     exporter._registry.register(Broken())  # type: ignore[arg-type]  # what a host may do
     assert [exporter.collector.text().encode()] * 2 == [fetch(exporter)[0] for _ in range(2)]
     [record] = caplog.records

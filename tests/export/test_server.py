@@ -243,7 +243,7 @@ def test_localhost_is_127_0_0_1(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_hint_fits_the_reason(
     error: OSError, hint: str, quiet: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An address that cannot be used is one warning with a hint that mends it; a taken port is none to workers."""
+    """An address that cannot be used is one warning with a hint; a taken port is none to workers."""
 
     def refuse(*_: object, **__: object) -> None:
         raise error
