@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lz_otel import _config, _operation, catalogue
 from lz_otel._capture.imports import WhenImported
@@ -34,7 +34,14 @@ from lz_otel.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lz_otel._config import Settings
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+    from prometheus_client import CollectorRegistry
+
+    from lz_otel._config import InstrumentSettings, Settings
+    from lz_otel._judge.judges import Judges
+    from lz_otel._measure.spans import Spans
+    from lz_otel._price.cost import Prices
 
 __all__ = [
     "Status",
@@ -76,7 +83,13 @@ class Status:
 class _Runtime:
     """One instrumentation in force."""
 
-    def __init__(self, settings: Settings, meter_provider: Any, tracer_provider: Any, registry: Any) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        meter_provider: MeterProvider | None,
+        tracer_provider: TracerProvider | None,
+        registry: CollectorRegistry | None,
+    ) -> None:
         from lz_otel._export import factory
         from lz_otel._price.cost import Prices
 
@@ -122,7 +135,7 @@ class _Runtime:
 
     # --- making -----------------------------------------------------------------------------
 
-    def _make_judges(self) -> Any:
+    def _make_judges(self) -> Judges | None:
         settings = self.settings
         if settings.mechanisms == ("none",):
             return None
@@ -132,7 +145,7 @@ class _Runtime:
         table = signals.load(settings.signals, settings.response_cache_header)
         return Judges(table, settings.mechanisms, self.prices, miss_reasons=settings.miss_reasons)
 
-    def _make_spans(self, tracer_provider: Any) -> Any:
+    def _make_spans(self, tracer_provider: TracerProvider | None) -> Spans | None:
         if self.settings.spans == "off":
             return None
         from opentelemetry import trace
@@ -251,7 +264,7 @@ class _Runtime:
             exporter.after_fork_in_child()
 
 
-def _priced(prices: Any, model: str) -> bool:
+def _priced(prices: Prices, model: str) -> bool:
     """Whether the price table knows a model: such names are always admitted as labels."""
     row, _, _ = prices.table.find(model, "", time.time())
     return row is not None
@@ -270,7 +283,11 @@ def current() -> _Runtime | None:
 
 
 def instrument(
-    *, meter_provider: Any = None, tracer_provider: Any = None, registry: Any = None, **settings: Any
+    *,
+    meter_provider: MeterProvider | None = None,
+    tracer_provider: TracerProvider | None = None,
+    registry: CollectorRegistry | None = None,
+    **settings: Unpack[InstrumentSettings],
 ) -> Status:
     """Observe every call that this process makes to LLM APIs over httpx or httpx2.
 

@@ -8,7 +8,7 @@ with lz_otel.testing.capture() as seen:
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from lz_otel import _runtime, catalogue
 from lz_otel._ground.guard import guard
@@ -16,6 +16,7 @@ from lz_otel._ground.guard import guard
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lz_otel._config import InstrumentSettings
     from lz_otel._measure.store import HistogramValue, Store
 
 __all__ = ["Capture", "capture"]
@@ -57,7 +58,7 @@ class Capture:
 
 
 @contextmanager
-def capture(*, strict: bool = False, **settings: Any) -> Iterator[Capture]:
+def capture(*, strict: bool = False, **settings: Unpack[InstrumentSettings]) -> Iterator[Capture]:
     """Instrument for the time of a ``with`` block, exporting nothing.
 
     Args:
@@ -65,7 +66,8 @@ def capture(*, strict: bool = False, **settings: Any) -> Iterator[Capture]:
         **settings: as for ``lz_otel.instrument``.
     """
     _runtime.uninstrument()
-    _runtime.instrument(**{"exporters": "none", **settings})
+    settings.setdefault("exporters", "none")
+    _runtime.instrument(**settings)
     runtime = _runtime.current()
     assert runtime is not None
     before, guard.strict = guard.strict, strict

@@ -151,6 +151,7 @@ def _unhurried(clock: Clock, observed: Observed) -> Iterator[None]:
     """The simulator's time for the prompt cache, and no limit on the time spent on looking at texts."""
     runtime = current()
     assert runtime is not None
+    assert runtime.judges is not None
     by_name = runtime.judges.by_name
     by_name["prompt_cache"].clock = clock
     by_name["scheduling"].budget = Budget(share=1e6)
