@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from lz_otel.model import Facts
 
-__all__ = ["TextSink", "text_sink"]
+__all__ = ["AnswerText", "answer_text"]
 
 
-class TextSink:
+class AnswerText:
     """Called with each piece of the output text, in order; about 1 µs per piece."""
 
     __slots__ = ("_after", "_hash", "_pieces", "_room", "size")
@@ -56,9 +56,9 @@ class TextSink:
         return "".join(self._pieces)
 
 
-def text_sink(facts: Facts) -> TextSink:
+def answer_text(facts: Facts) -> AnswerText:
     """The sink of this call, put there if need be; one that is not ours goes on being called."""
     sink = facts.text_sink
-    if not isinstance(sink, TextSink):
-        sink = facts.text_sink = TextSink(sink)
+    if not isinstance(sink, AnswerText):
+        sink = facts.text_sink = AnswerText(sink)
     return sink

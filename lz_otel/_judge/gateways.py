@@ -15,7 +15,14 @@ from lz_otel._ground.headers import disjoint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CACHE_HEADERS", "DETOUR_HEADERS", "Reading", "detour", "read", "speaks"]
+__all__ = [
+    "CACHE_HEADERS",
+    "DETOUR_HEADERS",
+    "CacheReading",
+    "cache_reading",
+    "gateway_detours",
+    "has_statement",
+]
 
 _HIT, _MISS, _BYPASS = "hit", "miss", "bypass"
 
@@ -56,14 +63,14 @@ _FORWARDED = {
 _MAX_HEADER = 4096
 
 
-class Reading(NamedTuple):
-    """What the most trustworthy header says; ``x_cache``: only ``X-Cache`` speaks, whose MISS may be a pass."""
+class CacheReading(NamedTuple):
+    """What the most trustworthy header says; ``x_cache``: only ``X-Cache`` has_statement, whose MISS may be a pass."""
 
     decision: str
     x_cache: bool = False
 
 
-def read(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> Reading | None:
+def cache_reading(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> CacheReading | None:
     """Hit, miss or bypass of a response cache; ``None`` when no header says so.
 
     Order of trust: the user's own header, the gateway's own, ``Cache-Status`` (RFC 9211),
@@ -76,28 +83,28 @@ def read(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> Read
     if own is not None and own[0] in headers:
         said = _own(headers[own[0]], own[1])
         if said is not None:
-            return Reading(said)
+            return CacheReading(said)
     if disjoint(CACHE_HEADERS, headers):
         return None
     for name in _OWN:
         if name in headers:
             said = _WORDS.get(" ".join(headers[name].lower().split()))
             if said is not None:
-                return Reading(said)
+                return CacheReading(said)
     if headers.get(_LITELLM, "").strip():
-        return Reading(_HIT)
+        return CacheReading(_HIT)
     if "cache-status" in headers:
         said = _cache_status(headers["cache-status"])
         if said is not None:
-            return Reading(said)
+            return CacheReading(said)
     if "x-cache-status" in headers:
         said = _X_CACHE_STATUS.get(headers["x-cache-status"].strip().lower())
         if said is not None:
-            return Reading(said)
+            return CacheReading(said)
     if "x-cache" in headers:
         said = _x_cache(headers["x-cache"])
         if said is not None:
-            return Reading(said, x_cache=True)
+            return CacheReading(said, x_cache=True)
     return None
 
 
@@ -169,7 +176,7 @@ _COUNT = re.compile(r"-1|[0-9]{1,9}")
 DETOUR_HEADERS = frozenset(name for name, _, _ in _DETOURS)
 
 
-def detour(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
+def gateway_detours(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
     """What the gateway did besides: ``gateway_fallback``, ``gateway_retry``, both or nothing."""
     if disjoint(DETOUR_HEADERS, headers):
         return ()
@@ -185,9 +192,9 @@ def detour(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(out))
 
 
-def speaks(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> bool:
+def has_statement(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> bool:
     """Whether a gateway says something of a response cache, a fallback or a retry."""
-    reading = read(headers, own)
+    reading = cache_reading(headers, own)
     if reading is not None and (reading.decision == _HIT or not reading.x_cache):
         return True
-    return bool(detour(headers, []))
+    return bool(gateway_detours(headers, []))

@@ -7,12 +7,13 @@ and has no series. All are made (and imported) at start-up: nothing is imported 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lz_otel._ground.guard import guard
-from lz_otel._judge import MECHANISMS
+from lz_otel._ground.guard import guarded
+from lz_otel._judge import judge_class
+from lz_otel._judge.base import Judge
 from lz_otel._judge.request_body import CountedTokens
-from lz_otel.catalogue import MECHANISMS as ORDER
+from lz_otel.mechanisms import NAMES, REPLAYS, of_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Judges"]
+__all__ = ["MechanismsInForce"]
 
-_PROMPT_CACHE = "prompt_cache"
+_ONE_JUDGE = guarded("judge")
 
 
-class Judges:
+class MechanismsInForce:
     """All mechanisms of this process.
+
+    Those that replay stored answers are asked first: where one of them says hit, no other is asked, and where it is
+    switched off it silences the others all the same. Those that no marker could wake are asked always, and last.
 
     Args:
         signals: the table of wire markers in force.
@@ -37,9 +41,9 @@ class Judges:
         miss_reasons: whether the prompt cache compares digests to tell why it was missed.
 
     Attributes:
-        awake: names of the mechanisms that have something to say, in the catalogue's order; replaced
+        awake: names of the mechanisms that have something to say, in the table's order; replaced
             by a new tuple when one wakes up, never changed.
-        by_name: the mechanisms that are on, awake or not.
+        by_name: judges of the mechanisms that are on, awake or not.
     """
 
     def __init__(
@@ -50,80 +54,78 @@ class Judges:
         self._prices = prices
         self._miss_reasons = miss_reasons
         self._environment = signals.awake_environment(os.environ)
-        self._on = tuple(ORDER) if self._auto else mechanisms
-        self.awake: tuple[str, ...] = ()
+        self._on = NAMES if self._auto else mechanisms
         self._make()
 
     def _make(self) -> None:
         self._counted = CountedTokens()
-        self.by_name: dict[str, Any] = {}
-        for name in ORDER:
-            if name in self._on:
-                self.by_name[name] = MECHANISMS[name](
-                    self._signals, prices=self._prices, counted=self._counted, miss_reasons=self._miss_reasons
-                )
+        judges = [
+            judge_class(name)(
+                self._signals, prices=self._prices, counted=self._counted, miss_reasons=self._miss_reasons
+            )
+            for name in NAMES
+            if name in self._on or name in of_effect(REPLAYS)
+        ]
+        self.by_name = {judge.NAME: judge for judge in judges if judge.NAME in self._on}
+        self._in_order = sorted(judges, key=self._place)
         self._sleeping = frozenset(self.by_name) if self._auto else frozenset()
-        self.awake = ()
-        self._active: tuple[Any, ...] = ()
-        self._beginners: tuple[Any, ...] = ()
-        self._prompt_cache = self.by_name.get(_PROMPT_CACHE)
+        self.awake: tuple[str, ...] = ()
         self._wake(self._environment if self._auto else self.by_name)
+
+    def _place(self, judge: Judge) -> tuple[bool, bool, bool]:
+        return not judge.replays, judge.NAME not in self._on, judge.ASKED_ALWAYS
 
     def _wake(self, names: Iterable[str]) -> None:
         woken = set(self.awake) | (set(names) & set(self.by_name))
-        active = [self.by_name[n] for n in ORDER if n in woken and n != _PROMPT_CACHE]
-        if self._prompt_cache is not None:
-            active.append(
-                self._prompt_cache
-            )  # no marker could wake it: it is asked always, and after all others
-        self._active = tuple(active)
-        self._beginners = tuple(m for m in self._active if m.BEGINS)
-        self.awake = tuple(n for n in ORDER if n in woken)
-        if (
-            self._auto
-        ):  # last, and from all: what another thread woke at the same time wakes again at its next marker
+        self._active = tuple(
+            judge
+            for judge in self._in_order
+            if judge.NAME in woken or judge.ASKED_ALWAYS or judge.NAME not in self._on
+        )
+        self._beginners = tuple(judge for judge in self._active if type(judge).begin is not Judge.begin)
+        self.awake = tuple(name for name in NAMES if name in woken)
+        if self._auto:
+            # Last, and from all: what another thread woke at the same time wakes again at its next marker
             self._sleeping = frozenset(self.by_name) - woken
 
     def begin(self, request: Request, facts: Facts, headers: Mapping[str, str]) -> None:
-        """The response's head has arrived: let mechanisms ask for what they need of the body."""
+        """Let mechanisms ask for what they need of the body: the response's head has arrived."""
         if self._sleeping:
             found = self._signals.awake(request, headers, facts)
             if found and not self._sleeping.isdisjoint(found):
                 self._wake(found)
-        for mechanism in self._beginners:
-            mechanism.begin(request, facts)
+        for judge in self._beginners:
+            judge.begin(request, facts)
 
-    def judge(self, exchange: EndedCall) -> list[Result]:
-        """What the mechanisms say about an ended call."""
-        facts = exchange.facts
+    def judge(self, call: EndedCall) -> list[Result]:
+        """Return what the mechanisms conclude about an ended call."""
+        facts = call.facts
         if self._sleeping and facts.layer_zero:
-            found = self._signals.awake(exchange.request, exchange.response_headers, facts)
+            found = self._signals.awake(call.request, call.response_headers, facts)
             if not self._sleeping.isdisjoint(found):
                 self._wake(found)
         results: list[Result] = []
-        for mechanism in self._active:
-            if mechanism is self._prompt_cache and results and any(map(_answered_by_cache, results)):
+        for judge in self._active:
+            result = None
+            with _ONE_JUDGE:  # one that fails must not silence the others
+                result = judge.judge(call)
+            if result is None:
                 continue
-            try:
-                result = mechanism.judge(exchange)
-            except Exception as fault:  # noqa: BLE001 - one mechanism must not silence the others
-                guard.fault("judge", fault)
-                continue
-            if result is not None:
+            name, replayed = judge.NAME, judge.replays and result.is_hit
+            if replayed:
+                results = []
+            if name in self.by_name:
                 results.append(result)
-                if mechanism.NAME not in self.awake:
-                    self._wake((mechanism.NAME,))
+                if name not in self.awake:
+                    self._wake((name,))
+            if replayed:
+                break
         return results
 
-    def counted(self, exchange: EndedCall) -> None:
-        """An exchange that counted tokens: no call, but the mechanisms may remember its answer."""
-        self._counted.remember(exchange)
+    def counted(self, call: EndedCall) -> None:
+        """Remember the answer of a request that counted tokens, which is no call to be judged."""
+        self._counted.remember(call)
 
     def after_fork_in_child(self) -> None:
         """Start without the parent's memory."""
         self._make()
-
-
-def _answered_by_cache(result: Result) -> bool:
-    verdict = result.verdict
-    return verdict is not None and verdict.mechanism == "response_cache" and verdict.decision == "hit"

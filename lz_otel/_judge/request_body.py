@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_TEXT",
     "CountedTokens",
-    "decoded",
-    "fields",
+    "decoded_json",
+    "finite_number",
     "header_number",
-    "number",
     "prompt_text",
+    "request_fields",
     "starts_with_tag",
     "system_text",
 ]
@@ -32,7 +32,7 @@ MAX_TEXT = 65_536
 _HEAD = 256
 
 
-def fields(facts: Facts) -> Fields | None:
+def request_fields(facts: Facts) -> Fields | None:
     """The request's top level as the reader decoded it; ``None`` without a readable JSON body."""
     top = facts.request_fields
     return top if isinstance(top, Fields) else None
@@ -57,11 +57,11 @@ def _may_be_system(raw: msgspec.Raw) -> bool:
 
 
 def _role(raw: msgspec.Raw) -> str:
-    message = decoded(raw)
+    message = decoded_json(raw)
     return str(message.get("role")) if isinstance(message, dict) else ""
 
 
-def number(value: object) -> float | None:
+def finite_number(value: object) -> float | None:
     """A finite number that is no boolean, else ``None``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
@@ -87,7 +87,7 @@ def header_number(headers: Mapping[str, str], name: str, malformed: list[str]) -
     return None
 
 
-def decoded(raw: msgspec.Raw) -> Any:
+def decoded_json(raw: msgspec.Raw) -> Any:
     """A part left undecoded, as Python objects; ``None`` when it is absent or too deep."""
     try:
         return msgspec.json.decode(raw)
@@ -101,12 +101,12 @@ def system_text(top: Fields) -> str | None:
     Article 001 writes it as a message of role ``system``; that form is read when the
     documented field is absent.
     """
-    system = decoded(top.system)
+    system = decoded_json(top.system)
     if system is None:
         first = top.messages[0] if top.messages else None
         if first is None or not _may_be_system(first):
             return None
-        first = decoded(first)
+        first = decoded_json(first)
         if isinstance(first, dict) and first.get("role") == "system":
             system = first.get("content")
     if isinstance(system, str):
@@ -138,7 +138,7 @@ def prompt_text(top: Fields, limit: int = MAX_TEXT) -> tuple[str, bool]:
     pieces: list[str] = []
     room = limit
     for raw in (top.system, *(top.messages or ()), top.input, top.prompt):
-        for piece in _strings(decoded(raw)):
+        for piece in _strings(decoded_json(raw)):
             if len(piece) > room:
                 pieces.append(piece[:room])
                 return "\n".join(pieces), True
@@ -163,10 +163,10 @@ class CountedTokens:
         parts = (top.system, *(top.messages or ()), top.tools, top.tool_choice, top.thinking)
         return digest(b"\0".join((str(top.model).encode("utf-8", "surrogatepass"), *map(bytes, parts))))
 
-    def remember(self, exchange: EndedCall) -> None:
+    def remember(self, call: EndedCall) -> None:
         """Take in the answer of a request that counted tokens."""
-        facts = exchange.facts
-        top = fields(facts)
+        facts = call.facts
+        top = request_fields(facts)
         if facts.operation == "count_tokens" and facts.counted_tokens is not None and top is not None:
             self._counts.put(self.key(top), facts.counted_tokens)
 

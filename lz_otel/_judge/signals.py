@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._extract.request import Fields
 from lz_otel._ground.headers import disjoint, keep
-from lz_otel._judge.gateways import CACHE_HEADERS, speaks
+from lz_otel._judge.gateways import has_statement
 from lz_otel._judge.request_body import starts_with_tag
 from lz_otel.errors import ConfigurationError
 
@@ -43,13 +43,13 @@ class Signal(NamedTuple):
     Attributes:
         mechanism: the mechanism it belongs to.
         key: its name in the table and in an override file (``[mechanism.key]``).
-        where: which part of an exchange.
+        where: which part of a call.
         name: header name (lower case), body or usage field, or environment variable.
         mark: D, A or C.
         source: the article or the vendor's page.
         doc: one line of meaning.
         wakes: ``""`` never, ``"*"`` whatever its value, ``"?"`` if its value says something
-            (`gateways.speaks`: a CDN in front of an API sends such headers as well).
+            (`gateways.has_statement`: a CDN in front of an API sends such headers as well).
     """
 
     mechanism: str
@@ -141,9 +141,6 @@ class Signals:
     Args:
         rows: the rows in force.
         response_cache_header: header of the user's own gateway, ``(name, value)`` in lower case.
-
-    Attributes:
-        cache_headers: every response header that can tell a hit of a response cache.
     """
 
     def __init__(
@@ -151,7 +148,6 @@ class Signals:
     ) -> None:
         self.rows = rows
         self.response_cache_header = response_cache_header
-        self.cache_headers = CACHE_HEADERS.union((response_cache_header or ())[:1])
         self._names = {(r.mechanism, r.key): r.name for r in rows}
         self._request = _by_name(rows, REQUEST)
         self._response = _by_name(rows, RESPONSE)
@@ -168,12 +164,8 @@ class Signals:
         """Name on the wire of one signal; for `USAGE` rows the field inside ``usage.layer_zero``."""
         return self._names[mechanism, key].removeprefix("usage.layer_zero.")
 
-    def headers(self, mechanism: str) -> frozenset[str]:
-        """Response headers that wake a mechanism."""
-        return frozenset(n for n, found in self._response.items() if any(m == mechanism for m, _ in found))
-
     def awake(self, request: Request, response_headers: Mapping[str, str], facts: Facts) -> frozenset[str]:
-        """The mechanisms that have a marker in this exchange (``prompt_cache`` is judged elsewhere).
+        """The mechanisms that have a marker in this call (``prompt_cache`` is judged elsewhere).
 
         Costs about a microsecond when there is none. Header names are lower case. Asked when the
         response's head is there (``facts`` then hold the request's fields, where the pruning tag and the
@@ -205,7 +197,7 @@ class Signals:
     ) -> set[str] | None:
         for name in markers.keys() & headers.keys():
             for mechanism, wakes in markers[name]:
-                if wakes == "*" or speaks(headers, self.response_cache_header):
+                if wakes == "*" or has_statement(headers, self.response_cache_header):
                     found = _with(found, mechanism)
         return found
 

@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet, digest
-from lz_otel._judge.base import Mechanism, is_claude, ok
-from lz_otel._judge.request_body import fields, header_number
+from lz_otel._judge.base import Judge, is_claude, succeeded
+from lz_otel._judge.request_body import header_number, request_fields
 from lz_otel._judge.result import Result
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
     from lz_otel.model import EndedCall
 
-__all__ = ["NAME", "Symbolic"]
+__all__ = ["Symbolic"]
 
-NAME = "symbolic"
 _LOG = logging.getLogger("lz_otel")
 INPUT_TOLERANCE = 3  # tokens (A)
 MAX_FINGERPRINTS = 10_000
 
 
-class Symbolic(Mechanism):
+class Symbolic(Judge):
     """Hit: ``x-anthropic-layer: zero`` on a success. Miss: any other success of a Claude call.
 
     What it cannot know: whether another process has paid for the cold start of a fingerprint;
@@ -39,38 +38,36 @@ class Symbolic(Mechanism):
     Memory: digests of the last 10,000 requests that hit.
     """
 
-    NAME = NAME
+    NAME = "symbolic"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._hits: BoundedSet[int] = BoundedSet(MAX_FINGERPRINTS)
         self._logged = False
-        self._layer = self.signals.name(NAME, "layer")
-        self._engine = self.signals.name(NAME, "engine_ms")
+        self._layer = self.marker("layer")
+        self._engine = self.marker("engine_ms")
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """See the class. ``saved_usd``: input at 1/5 of its price, output free (A)."""
-        facts = exchange.facts
-        if not facts.inference or not facts.llm_call or not ok(exchange) or self._replayed(exchange):
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude as the class says. ``saved_usd``: input at 1/5 of its price, output free (A)."""
+        facts = call.facts
+        if not facts.inference or not facts.llm_call or not succeeded(call):
             return None
-        headers = exchange.response_headers
+        headers = call.response_headers
         hit = headers.get(self._layer, "").strip().lower() == "zero"
         if not hit and not is_claude(facts):
             return None
-        rows = [(c.SYMBOLIC_EVIDENCE, (signal,), 1.0) for signal in self._evidence(exchange, hit)]
+        rows = [(c.SYMBOLIC_EVIDENCE, (signal,), 1.0) for signal in self._evidence(call, hit)]
         if not hit:
-            return self._result("miss", rows=tuple(rows))
+            return self._result("miss", rows=rows)
         engine = header_number(headers, self._engine, facts.malformed)
         saved = (
-            self.prices.symbolic_price(facts, self.now(), exchange.request)
-            if self.prices is not None
-            else None
+            self.prices.symbolic_price(facts, self.now(), call.request) if self.prices is not None else None
         )
-        verdict = Verdict(NAME, "hit", None, None if engine is None else engine / 1000, self._cold(exchange))
+        verdict = Verdict(self.NAME, "hit", None, None if engine is None else engine / 1000, self._cold(call))
         return Result(verdict, tuple(rows), None if saved is None else saved.saved_usd)
 
-    def _evidence(self, exchange: EndedCall, hit: bool) -> list[str]:
-        facts = exchange.facts
+    def _evidence(self, call: EndedCall, hit: bool) -> list[str]:
+        facts = call.facts
         out = ["header"] if hit else []
         if not facts.usage_seen or facts.output_tokens is None:
             return out
@@ -81,7 +78,7 @@ class Symbolic(Mechanism):
             return out
         if not facts.has_content:  # a cache pre-warm (max_tokens 0) answers without any
             return out
-        top = fields(exchange.facts)
+        top = request_fields(call.facts)
         if top is not None and top.max_tokens == 0:
             return out
         out.append("zero_output")
@@ -103,8 +100,8 @@ class Symbolic(Mechanism):
                 self._layer,
             )
 
-    def _cold(self, exchange: EndedCall) -> bool:
-        request = exchange.request
+    def _cold(self, call: EndedCall) -> bool:
+        request = call.request
         if request.body is None:
             return False
         return not self._hits.add(digest(request.path.encode() + b"\0" + request.body))

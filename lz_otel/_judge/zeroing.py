@@ -11,18 +11,17 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue as c
-from lz_otel._judge.base import Mechanism, ok
-from lz_otel._judge.request_body import fields, number
+from lz_otel._judge.base import Judge, succeeded
+from lz_otel._judge.request_body import finite_number, request_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lz_otel._judge.result import Result
+    from lz_otel._judge.result import MetricRow, Result
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["NAME", "Masks", "Report", "Zeroing", "parse_mask", "parse_report"]
+__all__ = ["Masks", "Report", "Zeroing", "parse_mask", "parse_report"]
 
-NAME = "zeroing"
 MAX_TOKENS = 8192  # above it the mechanism is off (003 3.1)
 _MAX_REPORT = 8192  # characters of the header
 _MAX_MASK = 65_536
@@ -84,7 +83,7 @@ def _layers(value: object) -> int | None:
 
 
 def _share(value: object) -> float | None:
-    found = number(value)
+    found = finite_number(value)
     return found if found is not None and 0.0 <= found <= 1.0 else None
 
 
@@ -131,7 +130,7 @@ class Masks:
             self._next(value)
 
 
-class Zeroing(Mechanism):
+class Zeroing(Judge):
     """Hit: a report says that no fallback was triggered. Fallback: it was (``triggered``), or it was
     asked for and no report came (``too_long`` above 8,192 max_tokens, else ``no_report``).
 
@@ -142,14 +141,12 @@ class Zeroing(Mechanism):
     Memory: none beyond the call.
     """
 
-    NAME = NAME
-    BEGINS = True
+    NAME = "zeroing"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        name = self.signals.name
-        self._asked, self._context = name(NAME, "asked"), name(NAME, "context_type")
-        self._report = name(NAME, "report")
+        self._asked, self._context = self.marker("asked"), self.marker("context_type")
+        self._report = self.marker("report")
 
     def begin(self, request: Request, facts: Facts) -> None:
         """Masks come in streams, of calls that asked."""
@@ -160,25 +157,25 @@ class Zeroing(Mechanism):
         ):
             facts.mask_sink = Masks(facts.mask_sink)
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """See the class."""
-        facts = exchange.facts
-        if not facts.inference or not facts.llm_call or self._replayed(exchange):
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude as the class says."""
+        facts = call.facts
+        if not facts.inference or not facts.llm_call:
             return None
-        rows: list[tuple[Any, tuple[str, ...], float]] = []
+        rows: list[MetricRow] = []
         self._masks(facts, rows)
-        header = exchange.response_headers.get(self._report)
-        if header is not None and ok(exchange):
+        header = call.response_headers.get(self._report)
+        if header is not None and succeeded(call):
             return self._judge_report(header, facts, rows)
-        asked = self._asks(exchange.request, facts)
+        asked = self._asks(call.request, facts)
         if asked is None:
-            return self._result("bypass", rows=tuple(rows))
-        if not asked or not ok(exchange):
-            return self._result(None, rows=tuple(rows))
-        top = fields(facts)
-        limit = number(top.max_tokens) if top is not None else None
+            return self._result("bypass", rows=rows)
+        if not asked or not succeeded(call):
+            return self._result(None, rows=rows)
+        top = request_fields(facts)
+        limit = finite_number(top.max_tokens) if top is not None else None
         too_long = limit is not None and limit > MAX_TOKENS
-        return self._result("fallback", "too_long" if too_long else "no_report", tuple(rows))
+        return self._result("fallback", "too_long" if too_long else "no_report", rows)
 
     def _asks(self, request: Request, facts: Facts) -> bool | None:
         """Whether the request asks for it; ``None``: it opts out."""
@@ -189,12 +186,12 @@ class Zeroing(Mechanism):
             return None
         if self._context in request.headers:
             return True
-        top = fields(facts)
+        top = request_fields(facts)
         return top is not None and not (
             top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None
         )
 
-    def _masks(self, facts: Facts, rows: list[tuple[Any, tuple[str, ...], float]]) -> None:
+    def _masks(self, facts: Facts, rows: list[MetricRow]) -> None:
         sink = facts.mask_sink
         if not isinstance(sink, Masks):
             return
@@ -205,14 +202,12 @@ class Zeroing(Mechanism):
         if sink.switches:
             rows.append((c.MASK_SWITCHES, (), float(sink.switches)))
 
-    def _judge_report(
-        self, header: str, facts: Facts, rows: list[tuple[Any, tuple[str, ...], float]]
-    ) -> Result | None:
+    def _judge_report(self, header: str, facts: Facts, rows: list[MetricRow]) -> Result | None:
         report, good = parse_report(header)
         if not good:
             facts.malformed.append("report")
         if report is None:
-            return self._result(None, rows=tuple(rows))
+            return self._result(None, rows=rows)
         if report.ratio is not None:
             rows.append((c.ZEROING_PARAMS_RATIO, (), report.ratio))
         if report.confidence is not None:
@@ -221,7 +216,7 @@ class Zeroing(Mechanism):
             rows.append((c.ZEROING_LAYERS, ("all",), float(report.total)))
             rows.append((c.ZEROING_LAYERS, ("zeroed",), float(report.zeroed)))
         if report.fallback is None:
-            return self._result(None, rows=tuple(rows))
-        return self._result(
-            "fallback" if report.fallback else "hit", "triggered" if report.fallback else None, tuple(rows)
-        )
+            return self._result(None, rows=rows)
+        if report.fallback:
+            return self._result("fallback", "triggered", rows)
+        return self._result("hit", rows=rows)

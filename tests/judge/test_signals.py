@@ -12,7 +12,7 @@ from lz_otel import catalogue
 from lz_otel._judge import signals
 from lz_otel._judge.signals import TABLE
 from lz_otel.errors import ConfigurationError
-from tests.judge.exchanges import body, call
+from tests.judge.ended_calls import body, ended_call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +26,8 @@ def woken(
     own: tuple[str, str] | None = None,
     **more: Any,
 ) -> set[str]:
-    exchange = call(request_headers, response_headers, **more)
-    return set(signals.load(None, own).awake(exchange.request, exchange.response_headers, exchange.facts))
+    call = ended_call(request_headers, response_headers, **more)
+    return set(signals.load(None, own).awake(call.request, call.response_headers, call.facts))
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_override(tmp_path: Path) -> None:
     assert table.name("scheduling", "served") == "x-layer"
     assert table.name("pruning", "context_ms") == "ms"
     assert table.name("pruning", "pruned_tokens") == "pruned_tokens"
-    exchange = call({}, {"x-layer": "zero"})
-    assert set(table.awake(exchange.request, exchange.response_headers, exchange.facts)) == {"scheduling"}
-    exchange = call({}, {"x-anthropic-layer-served": "zero"})
-    assert set(table.awake(exchange.request, exchange.response_headers, exchange.facts)) == set()
+    call = ended_call({}, {"x-layer": "zero"})
+    assert set(table.awake(call.request, call.response_headers, call.facts)) == {"scheduling"}
+    call = ended_call({}, {"x-anthropic-layer-served": "zero"})
+    assert set(table.awake(call.request, call.response_headers, call.facts)) == set()
 
 
 @pytest.mark.parametrize(

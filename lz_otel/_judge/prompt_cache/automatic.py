@@ -135,7 +135,7 @@ class AutomaticCache(Locked):
         self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
 
     def follow(self, seen: Seen, flat: Flat, tokens: int) -> str | None:
-        """Take in one exchange of ``tokens`` input tokens; why it missed, or ``None`` for a hit."""
+        """Take in one call of ``tokens`` input tokens; why it missed, or ``None`` for a hit."""
         with self._lock:
             reason = None if seen.read else self._why(seen, flat, tokens)
             self._remember(seen, flat, tokens)

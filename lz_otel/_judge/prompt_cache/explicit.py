@@ -65,7 +65,7 @@ def minimum_tokens(model: str, provider: str) -> tuple[int, int]:
 
 
 class Place(Struct, frozen=True, gc=False):
-    """Whose cache a request meets: all that is the same for many exchanges.
+    """Whose cache a request meets: all that is the same for many calls.
 
     Attributes:
         scope: digest of provider, host and workspace.
@@ -83,7 +83,7 @@ class Place(Struct, frozen=True, gc=False):
 
 
 class Seen(Struct, frozen=True, gc=False):
-    """One exchange as the cache's follower needs it.
+    """One call as the cache's follower needs it.
 
     Attributes:
         start, first: seconds between which the provider looked up its cache.
@@ -172,7 +172,7 @@ class ExplicitCache(Locked):
         self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
 
     def follow(self, seen: Seen, prompt: Prompt) -> str | None:
-        """Take in one exchange; why it missed, or ``None`` for a hit."""
+        """Take in one call; why it missed, or ``None`` for a hit."""
         with self._lock:
             key = seen.place.key
             reason = None
@@ -190,7 +190,7 @@ class ExplicitCache(Locked):
             return reason
 
     def passed(self, seen: Seen, prompt: Prompt) -> None:
-        """Take in an exchange that left nothing in the cache: its prefix was too short."""
+        """Take in a call that left nothing in the cache: its prefix was too short."""
         with self._lock:
             self._note(seen, prompt)
 

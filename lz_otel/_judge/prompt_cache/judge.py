@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from lz_otel import catalogue as c
 from lz_otel._extract.request import Fields
 from lz_otel._ground.memory import BoundedMap
-from lz_otel._judge.base import Mechanism, is_claude, ok
+from lz_otel._judge.base import Judge, is_claude, succeeded
 from lz_otel._judge.prompt_cache.automatic import MINIMUM, AutomaticCache, flatten
 from lz_otel._judge.prompt_cache.digest import Digester, Prompt, Top, decode
 from lz_otel._judge.prompt_cache.explicit import ExplicitCache, Place, Seen, minimum_tokens
 from lz_otel._judge.prompt_cache.lineage import FirstUse
-from lz_otel._judge.result import Result
+from lz_otel._judge.result import MetricRow, Result
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["DIAGNOSES", "NAME", "PromptCache"]
+__all__ = ["DIAGNOSES", "PromptCache"]
 
-NAME = "prompt_cache"
 MAX_BODY = 32 << 20
 """Longest request body that is digested, bytes (the vendor's own limit)."""
 
@@ -63,14 +62,14 @@ _OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whos
 # Their JSON leaves out a count that is 0, so absent means none (D, protobuf JSON).
 _ABSENT_IS_ZERO = frozenset({"gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai"})
 _NO_CACHE = ("gemini-1", "gemini-2.0")  # models older than the automatic cache
-_HIT = Verdict(NAME, "hit")
+_HIT = Verdict("prompt_cache", "hit")
 _tuple = tuple.__new__  # a call of a NamedTuple takes twice as long, and this one is made for every call
 _NO_VERDICT = ""  # the word cache_control stood in a text, the request has no breakpoint
 # Keys that change every hour or with every request tell nothing about the workspace.
 _PASSING_KEYS = ("Bearer ey", "Bearer ya29.", "AWS4-HMAC")
 
 
-class PromptCache(Mechanism):
+class PromptCache(Judge):
     """See the module. Nothing is asked of the user, so the mechanism has no marker of its own.
 
     What it cannot know: what other processes write, read or keep alive; entries that the provider
@@ -78,14 +77,15 @@ class PromptCache(Mechanism):
     ``unknown``.
 
     Args:
-        args, kwargs: as `Mechanism`.
+        args, kwargs: as `Judge`.
         max_scopes: most routes whose last 64 requests are remembered.
-        max_entries: most prefixes remembered. With the defaults all of its memory stays below 12 MB
+        max_entries: most prefixes remembered. With the defaults all of its memory stays below 16 MB
             when full, of digests and times only.
         clock: makes the provider's seconds of a time of ours (tests of a provider whose time is sped up).
     """
 
-    NAME = NAME
+    NAME = "prompt_cache"
+    ASKED_ALWAYS = True
 
     def __init__(
         self,
@@ -103,30 +103,28 @@ class PromptCache(Mechanism):
         self._automatic = AutomaticCache(max_entries // 2, max_scopes)
         self._others = FirstUse(max_scopes)
 
-    def judge(self, exchange: EndedCall) -> Result | None:
+    def judge(self, call: EndedCall) -> Result | None:
         """See the module. ``saved_usd`` is negative where writing cost more than reading saved."""
-        facts = exchange.facts
-        if not facts.llm_call or not facts.inference or not ok(exchange):
+        facts = call.facts
+        if not facts.llm_call or not facts.inference or not succeeded(call):
             return None
         read = facts.cache_read_tokens or 0
         written = facts.cache_write_tokens
         if written is None:
             written = (facts.cache_write_5m_tokens or 0) + (facts.cache_write_1h_tokens or 0)
         explicit = facts.provider in _EXPLICIT or is_claude(facts)
-        if not read and not written and not _missed(exchange, explicit=explicit):
-            return None
-        if self._replayed(exchange):
+        if not read and not written and not _missed(call, explicit=explicit):
             return None
         if explicit:
-            reason = self._explicit_reason(exchange, read, written)
+            reason = self._explicit_reason(call, read, written)
         else:
-            reason = self._automatic_reason(exchange, read, written)
+            reason = self._automatic_reason(call, read, written)
         if reason == _NO_VERDICT:
             return None
         said = facts.cache_diagnosis
         if said is not None and said not in _NO_DIAGNOSIS:
             reason = DIAGNOSES.get(said, "unknown")
-        rows: tuple[tuple[Any, tuple[str, ...], float], ...] = ()
+        rows: tuple[MetricRow, ...] = ()
         if explicit and written:
             # No split by lifetime: 5 minutes, the default.
             hour = min(facts.cache_write_1h_tokens or 0, written)
@@ -136,29 +134,29 @@ class PromptCache(Mechanism):
                 if tokens
             )
         if read:
-            return _tuple(Result, (_HIT, rows, self._saved(exchange)))
+            return _tuple(Result, (_HIT, rows, self._saved(call)))
         reason = reason or "unknown"
         rows += ((c.PROMPT_CACHE_MISSES, (reason,), 1.0),)
-        return Result(Verdict(NAME, "miss", reason), rows, self._saved(exchange))
+        return Result(Verdict(self.NAME, "miss", reason), rows, self._saved(call))
 
-    def _saved(self, exchange: EndedCall) -> float | None:
+    def _saved(self, call: EndedCall) -> float | None:
         if self.prices is None:
             return None
-        cost = exchange.cost = self.prices.price(exchange.facts, self.now(), exchange.request)
+        cost = call.cost = self.prices.price(call.facts, self.now(), call.request)
         if cost is None or cost.full_usd is None:
             return None
         return cost.prompt_cache_saved_usd - cost.prompt_cache_overspent_usd
 
     # --- why ------------------------------------------------------------------------------
 
-    def _explicit_reason(self, exchange: EndedCall, read: int, written: int) -> str | None:
+    def _explicit_reason(self, call: EndedCall, read: int, written: int) -> str | None:
         """The reason of a miss; a hit is followed too, and has none."""
-        facts = exchange.facts
+        facts = call.facts
         nothing = not read and not written
         if not self.miss_reasons:
             least, _ = _minimum(facts.request_model or "", facts.provider)
             return "below_minimum" if nothing and (facts.input_tokens or 0) < least else None
-        request = exchange.request
+        request = call.request
         top = facts.request_fields  # what the extract stage has decoded holds the same slices
         if type(top) is not Fields or not request.path.endswith("/v1/messages"):
             top = _decoded(request)
@@ -167,41 +165,41 @@ class PromptCache(Mechanism):
             return None
         if not prompt.marks:
             return _NO_VERDICT if nothing else None
-        seen = self._seen(exchange, read, written)
+        seen = self._seen(call, read, written)
         if nothing:
             self._explicit.passed(seen, prompt)
             return _below_minimum(facts, prompt, *seen.place.minimum)
         return self._explicit.follow(seen, prompt)
 
-    def _automatic_reason(self, exchange: EndedCall, read: int, written: int) -> str | None:
+    def _automatic_reason(self, call: EndedCall, read: int, written: int) -> str | None:
         """As `_explicit_reason`."""
-        facts = exchange.facts
+        facts = call.facts
         tokens = facts.input_tokens or 0
         if not self.miss_reasons or tokens < MINIMUM:
             return None
-        seen = self._seen(exchange, read, written)
+        seen = self._seen(call, read, written)
         named = facts.provider == "other" and _bare(facts.request_model or "").startswith(_OPENAI_MODELS)
         if facts.provider not in _OPENAI and not named:
             # Lifetimes and steps of other vendors are not documented: only a first use is sure.
             place = seen.place
             return self._others.reason(place.line, seen.start, seen.first, place.model)
-        top = _decoded(exchange.request)
+        top = _decoded(call.request)
         flat = None if top is None else flatten(top)
         return None if flat is None else self._automatic.follow(seen, flat, tokens)
 
-    def _seen(self, exchange: EndedCall, read: int, written: int) -> Seen:
-        facts = exchange.facts
-        host, workspace = exchange.request.host, _workspace(exchange)
-        name = hash((facts.provider, host, workspace, facts.request_model, exchange.route))
+    def _seen(self, call: EndedCall, read: int, written: int) -> Seen:
+        facts = call.facts
+        host, workspace = call.request.host, _workspace(call)
+        name = hash((facts.provider, host, workspace, facts.request_model, call.route))
         place = self._places.get(name)
         if place is None:
             scope, model = hash((facts.provider, host, workspace)), hash(facts.request_model)
             minimum = _minimum(facts.request_model or "", facts.provider)
-            place = Place(scope, model, minimum, hash((scope, model)), hash((scope, hash(exchange.route))))
+            place = Place(scope, model, minimum, hash((scope, model)), hash((scope, hash(call.route))))
             self._places.put(name, place)
-        start, first = exchange.started_at, exchange.first_byte_at
+        start, first = call.started_at, call.first_byte_at
         if first is None:
-            first = exchange.ended_at
+            first = call.ended_at
         if self.clock is not None:
             start, first = self.clock(start), self.clock(first)
         return Seen(place, start, max(start, first), read, written)
@@ -212,25 +210,25 @@ def _decoded(request: Request) -> Top | None:
     return decode(body) if body and len(body) <= MAX_BODY else None
 
 
-def _marked(exchange: EndedCall) -> bool:
+def _marked(call: EndedCall) -> bool:
     """Whether the request seems to have a breakpoint, or to ask for automatic ones."""
-    body = exchange.request.body
+    body = call.request.body
     if body is None:
         return False
     # From the end, and without the quotes first: six times as fast on a long body without any.
     if body.rfind(b"cache_control") >= 0 and body.rfind(b'"cache_control"') >= 0:
         return True
-    return exchange.facts.provider == "aws.bedrock" and body.rfind(b'"cachePoint"') >= 0
+    return call.facts.provider == "aws.bedrock" and body.rfind(b'"cachePoint"') >= 0
 
 
-def _missed(exchange: EndedCall, *, explicit: bool) -> bool:
+def _missed(call: EndedCall, *, explicit: bool) -> bool:
     """Whether a call that read and wrote nothing could have: its verdict is a miss."""
-    facts = exchange.facts
+    facts = call.facts
     total = facts.input_tokens
     if total is None:
         return False
     if explicit:
-        return _marked(exchange)
+        return _marked(call)
     if total < MINIMUM:
         return False
     if facts.cache_read_tokens is None:
@@ -264,13 +262,13 @@ def _bare(model: str) -> str:
     return name[at:] if at > 0 else name
 
 
-def _workspace(exchange: EndedCall) -> str:
+def _workspace(call: EndedCall) -> str:
     """Whose cache it is: the workspace that the answer names, else the key (digested, never kept)."""
-    named = exchange.response_headers.get("anthropic-workspace-id")
+    named = call.response_headers.get("anthropic-workspace-id")
     if named:
         return named
-    if exchange.facts.provider in ("aws.bedrock", "gcp.vertex_ai"):
+    if call.facts.provider in ("aws.bedrock", "gcp.vertex_ai"):
         return ""  # the organisation's cache (D)
-    headers = exchange.request.headers
+    headers = call.request.headers
     key = headers.get("x-api-key") or headers.get("api-key") or headers.get("authorization")
     return "" if key is None or key.startswith(_PASSING_KEYS) else key

@@ -23,7 +23,7 @@ def make(**arguments: Any) -> PromptCache:
     return PromptCache(signals.load(), **arguments)
 
 
-def exchange(
+def ended_call(
     body: dict[str, Any] | None,
     *,
     at: float = 1000.0,

@@ -8,7 +8,7 @@ from typing import Any
 from lz_otel._extract.request import Fields, decode_request
 from lz_otel._judge.prompt_cache.digest import Digester, Prompt, decode
 from lz_otel.model import Request
-from tests.judge.prompt_cache.prompt_calls import WROTE, exchange, make, messages, said
+from tests.judge.prompt_cache.prompt_calls import WROTE, ended_call, make, messages, said
 
 AUTOMATIC = {"type": "ephemeral"}
 THINKING = {"type": "thinking", "thinking": "hm", "signature": "s"}
@@ -124,13 +124,13 @@ def test_bedrocks_tools_are_tools() -> None:
 def test_each_key_has_a_cache_of_its_own() -> None:
     """What one key has written says nothing about the prompts of another."""
     judge = make()
-    said(judge, exchange(messages("q"), key="one", **WROTE))
-    assert ("miss", "first_use") == said(judge, exchange(messages("q"), at=1010.0, key="two", **WROTE))
+    said(judge, ended_call(messages("q"), key="one", **WROTE))
+    assert ("miss", "first_use") == said(judge, ended_call(messages("q"), at=1010.0, key="two", **WROTE))
 
 
 def test_another_speed_has_a_cache_of_its_own() -> None:
     """What expired at another speed was not missed: the list has no word for what changed."""
     judge = make()
-    said(judge, exchange(messages("q"), **WROTE))
-    assert ("miss", "unknown") == said(judge, exchange(messages("q", speed="fast"), at=1400.0, **WROTE))
-    assert ("miss", "expired") == said(judge, exchange(messages("q"), at=1800.0, **WROTE))
+    said(judge, ended_call(messages("q"), **WROTE))
+    assert ("miss", "unknown") == said(judge, ended_call(messages("q", speed="fast"), at=1400.0, **WROTE))
+    assert ("miss", "expired") == said(judge, ended_call(messages("q"), at=1800.0, **WROTE))

@@ -16,7 +16,7 @@ from tests.judge.prompt_cache.prompt_calls import (
     SYSTEM,
     WROTE,
     chat,
-    exchange,
+    ended_call,
     make,
     messages,
     said,
@@ -26,8 +26,8 @@ from tests.judge.prompt_cache.prompt_calls import (
 def after(before: dict[str, Any], now: dict[str, Any], *, gap: float = 10.0, **known: Any) -> Any:
     """What is said about a miss after one request that wrote."""
     judge = make()
-    said(judge, exchange(before, **WROTE))
-    return said(judge, exchange(now, at=1000.0 + gap, **{**WROTE, **known}))
+    said(judge, ended_call(before, **WROTE))
+    return said(judge, ended_call(now, at=1000.0 + gap, **{**WROTE, **known}))
 
 
 TOOL = {"name": "look_up", "input_schema": {"type": "object"}}
@@ -66,26 +66,26 @@ def test_lifetime_counts_from_the_start_of_the_writing_request(gap: float, ttl: 
     body = messages("q")
     body["messages"][0]["content"][0]["cache_control"]["ttl"] = ttl
     judge = make()
-    said(judge, exchange(body, at=1000.0, first=1000.1, last=1290.0, **WROTE))
-    assert said(judge, exchange(body, at=1000.0 + gap, **WROTE)) == ("miss", reason)
+    said(judge, ended_call(body, at=1000.0, first=1000.1, last=1290.0, **WROTE))
+    assert said(judge, ended_call(body, at=1000.0 + gap, **WROTE)) == ("miss", reason)
 
 
 def test_a_hit_refreshes_the_lifetime() -> None:
     """A read after 200 s makes the entry live until 500 s: a miss at 400 s is not an expiry, at 501 s it is."""
     for gap, reason in ((400.0, "unknown"), (501.0, "expired")):
         judge = make()
-        said(judge, exchange(messages("q"), **WROTE))
-        said(judge, exchange(messages("q"), at=1200.0, **READ))
-        assert said(judge, exchange(messages("q"), at=1000.0 + gap, **WROTE)) == ("miss", reason)
+        said(judge, ended_call(messages("q"), **WROTE))
+        said(judge, ended_call(messages("q"), at=1200.0, **READ))
+        assert said(judge, ended_call(messages("q"), at=1000.0 + gap, **WROTE)) == ("miss", reason)
 
 
 def test_a_moving_breakpoint_changes_nothing() -> None:
     """A dialogue that moves its breakpoint on, and writes texts in either form, is the same prefix."""
     judge = make()
-    said(judge, exchange(messages("q"), **WROTE))
+    said(judge, ended_call(messages("q"), **WROTE))
     plain = messages("q", "r")
     plain["messages"][0]["content"] = "q"
-    assert said(judge, exchange(plain, at=1400.0, **WROTE)) == ("miss", "expired")
+    assert said(judge, ended_call(plain, at=1400.0, **WROTE)) == ("miss", "expired")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_moving_breakpoint_changes_nothing() -> None:
 )
 def test_nothing_read_and_nothing_written(known: dict[str, Any], reason: str) -> None:
     """Too short for its model: below the minimum; long enough and yet nothing: unknown."""
-    assert said(make(), exchange(messages("q"), **{**NOTHING, **known})) == ("miss", reason)
+    assert said(make(), ended_call(messages("q"), **{**NOTHING, **known})) == ("miss", reason)
 
 
 def test_a_short_prefix_of_a_long_prompt() -> None:
@@ -107,34 +107,37 @@ def test_a_short_prefix_of_a_long_prompt() -> None:
     body = messages(
         "q" * 40_000, mark=False, system=[{"type": "text", "text": "Short.", "cache_control": {}}]
     )
-    assert said(make(), exchange(body, input_tokens=10_000, **NOTHING)) == ("miss", "below_minimum")
+    assert said(make(), ended_call(body, input_tokens=10_000, **NOTHING)) == ("miss", "below_minimum")
 
 
 def test_what_came_before_was_too_short() -> None:
     """A dialogue that grows over the minimum: nothing changed, it is the first use."""
     judge = make()
-    said(judge, exchange(messages("q"), **{**NOTHING, "input_tokens": 100}))
-    assert said(judge, exchange(messages("q", LONG), at=1010.0, **WROTE)) == ("miss", "first_use")
+    said(judge, ended_call(messages("q"), **{**NOTHING, "input_tokens": 100}))
+    assert said(judge, ended_call(messages("q", LONG), at=1010.0, **WROTE)) == ("miss", "first_use")
 
 
 def test_routes_and_keys_are_told_apart() -> None:
     """Another route has its own history, another key its own cache."""
     judge = make()
-    said(judge, exchange(messages("q"), route="a", **WROTE))
-    assert said(judge, exchange(messages("x"), at=1010.0, route="b", **WROTE)) == ("miss", "first_use")
-    assert said(judge, exchange(messages("x"), at=1010.0, route="a", key="other", **WROTE)) == (
+    said(judge, ended_call(messages("q"), route="a", **WROTE))
+    assert said(judge, ended_call(messages("x"), at=1010.0, route="b", **WROTE)) == ("miss", "first_use")
+    assert said(judge, ended_call(messages("x"), at=1010.0, route="a", key="other", **WROTE)) == (
         "miss",
         "first_use",
     )
-    assert said(judge, exchange(messages("y"), at=1010.0, route="a", **WROTE)) == ("miss", "history_changed")
+    assert said(judge, ended_call(messages("y"), at=1010.0, route="a", **WROTE)) == (
+        "miss",
+        "history_changed",
+    )
 
 
 def test_the_workspace_decides_where_it_is_named() -> None:
     """Two keys of one workspace share a cache."""
     judge = make()
     named = {"anthropic-workspace-id": "w"}
-    said(judge, exchange(messages("q"), key="one", headers=named, **WROTE))
-    other = exchange(messages("x"), at=1010.0, key="two", headers=named, **WROTE)
+    said(judge, ended_call(messages("q"), key="one", headers=named, **WROTE))
+    other = ended_call(messages("x"), at=1010.0, key="two", headers=named, **WROTE)
     assert said(judge, other) == ("miss", "history_changed")
 
 
@@ -147,8 +150,8 @@ def test_bedrock_marks_are_cache_points() -> None:
 
     judge = make()
     known = {"provider": "aws.bedrock", "path": "/model/anthropic.claude-opus-5/converse", **WROTE}
-    assert said(judge, exchange(body(), **known)) == ("miss", "first_use")
-    assert said(judge, exchange(body("q"), at=1400.0, **known)) == ("miss", "expired")
+    assert said(judge, ended_call(body(), **known)) == ("miss", "first_use")
+    assert said(judge, ended_call(body("q"), at=1400.0, **known)) == ("miss", "expired")
 
 
 # --- one thing at a time ------------------------------------------------------------------------
@@ -157,25 +160,25 @@ def test_bedrock_marks_are_cache_points() -> None:
 def test_requests_at_the_same_time() -> None:
     """A twin that was sent before the first answer began found nothing to read: a first use too."""
     judge = make()
-    said(judge, exchange(messages("q"), at=1000.0, first=1001.0, **WROTE))
-    assert said(judge, exchange(messages("q"), at=1000.5, first=1001.2, **WROTE)) == ("miss", "first_use")
+    said(judge, ended_call(messages("q"), at=1000.0, first=1001.0, **WROTE))
+    assert said(judge, ended_call(messages("q"), at=1000.5, first=1001.2, **WROTE)) == ("miss", "first_use")
 
 
 def test_a_long_stream_that_ends_late_is_judged_by_its_start() -> None:
     """What later requests did while a stream went on does not explain its miss."""
     judge = make()
-    said(judge, exchange(messages("a"), at=1000.0, **WROTE))
-    said(judge, exchange(messages("b", tools=[TOOL]), at=1005.0, **WROTE))  # ended first, began later
-    early = exchange(messages("c", tools=[TOOL]), at=1001.0, first=1001.5, last=1090.0, **WROTE)
+    said(judge, ended_call(messages("a"), at=1000.0, **WROTE))
+    said(judge, ended_call(messages("b", tools=[TOOL]), at=1005.0, **WROTE))  # ended first, began later
+    early = ended_call(messages("c", tools=[TOOL]), at=1001.0, first=1001.5, last=1090.0, **WROTE)
     assert said(judge, early) == ("miss", "unknown")  # tools_changed or history_changed: it depends
 
 
 def test_reasons_can_be_switched_off() -> None:
     """Without miss reasons nothing is digested; what the counts alone tell is still told."""
     judge = make(miss_reasons=False)
-    said(judge, exchange(messages("q"), **WROTE))
-    assert said(judge, exchange(messages("q"), at=1400.0, **WROTE)) == ("miss", "unknown")
-    assert said(judge, exchange(messages("q"), **{**NOTHING, "input_tokens": 100})) == (
+    said(judge, ended_call(messages("q"), **WROTE))
+    assert said(judge, ended_call(messages("q"), at=1400.0, **WROTE)) == ("miss", "unknown")
+    assert said(judge, ended_call(messages("q"), **{**NOTHING, "input_tokens": 100})) == (
         "miss",
         "below_minimum",
     )
@@ -195,7 +198,7 @@ def test_reasons_can_be_switched_off() -> None:
 )
 def test_odd_bodies_are_not_explained(raw: bytes) -> None:
     """Whatever the body is, the counts give the verdict and nothing fails."""
-    given_ = exchange(messages("q"), **WROTE)
+    given_ = ended_call(messages("q"), **WROTE)
     given_.facts.request_fields, given_.request.body = None, raw
     assert said(make(), given_) in (("miss", "unknown"), ("miss", "first_use"))
 
@@ -218,15 +221,15 @@ def test_odd_bodies_are_not_explained(raw: bytes) -> None:
 def test_reason_of_a_miss_of_openai(now: dict[str, Any], gap: float, reason: str) -> None:
     """The same reasons without breakpoints: prefixes of 1024 tokens and more, idle for five minutes."""
     judge = make()
-    assert said(judge, exchange(chat("q"), **OPENAI)) == ("miss", "first_use")
-    assert said(judge, exchange(now, at=1000.0 + gap, **OPENAI)) == ("miss", reason)
+    assert said(judge, ended_call(chat("q"), **OPENAI)) == ("miss", "first_use")
+    assert said(judge, ended_call(now, at=1000.0 + gap, **OPENAI)) == ("miss", reason)
 
 
 def test_history_of_openai() -> None:
     """With a short system prompt the first message that differs is the reason."""
     judge = make()
-    said(judge, exchange(chat(LONG, system="Short."), **OPENAI))
-    assert said(judge, exchange(chat("x" + LONG, system="Short."), at=1010.0, **OPENAI)) == (
+    said(judge, ended_call(chat(LONG, system="Short."), **OPENAI))
+    assert said(judge, ended_call(chat("x" + LONG, system="Short."), at=1010.0, **OPENAI)) == (
         "miss",
         "history_changed",
     )
@@ -236,9 +239,9 @@ def test_a_stated_lifetime_of_openai() -> None:
     """With a lifetime of its own an entry is not thought expired after five minutes."""
     body = chat("q", prompt_cache_options={"ttl": "30m"})
     judge = make()
-    said(judge, exchange(body, **OPENAI))
-    assert said(judge, exchange(body, at=1400.0, **OPENAI)) == ("miss", "unknown")
-    assert said(judge, exchange(body, at=1400.0 + 1801.0, **OPENAI)) == ("miss", "expired")
+    said(judge, ended_call(body, **OPENAI))
+    assert said(judge, ended_call(body, at=1400.0, **OPENAI)) == ("miss", "unknown")
+    assert said(judge, ended_call(body, at=1400.0 + 1801.0, **OPENAI)) == ("miss", "expired")
 
 
 def test_the_responses_api() -> None:
@@ -246,8 +249,8 @@ def test_the_responses_api() -> None:
     judge = make()
     body = {"model": "gpt-6-sol", "instructions": LONG, "input": "q"}
     known = {**OPENAI, "path": "/v1/responses"}
-    said(judge, exchange(body, **known))
-    assert said(judge, exchange({**body, "instructions": "x" + LONG}, at=1001.0, **known)) == (
+    said(judge, ended_call(body, **known))
+    assert said(judge, ended_call({**body, "instructions": "x" + LONG}, at=1001.0, **known)) == (
         "miss",
         "system_changed",
     )
@@ -258,7 +261,7 @@ def test_other_automatic_caches_say_only_what_is_sure() -> None:
     judge = make()
     known = {**OPENAI, "provider": "deepseek"}
     found = [
-        said(judge, exchange(chat("q", model=m), **known))
+        said(judge, ended_call(chat("q", model=m), **known))
         for m in ("deepseek-v4", "deepseek-v4", "deepseek-v5")
     ]
     assert found == [("miss", "first_use"), ("miss", "unknown"), ("miss", "first_use")]
@@ -268,8 +271,8 @@ def test_openais_models_behind_an_unnamed_gateway() -> None:
     """A gateway whose host nobody has named serves OpenAI's models from OpenAI's cache."""
     judge = make()
     known = {**OPENAI, "provider": "other"}
-    said(judge, exchange(chat("q", model="openai/gpt-6-sol"), **known))
-    assert said(judge, exchange(chat("q", model="openai/gpt-6-sol"), at=1400.0, **known)) == (
+    said(judge, ended_call(chat("q", model="openai/gpt-6-sol"), **known))
+    assert said(judge, ended_call(chat("q", model="openai/gpt-6-sol"), at=1400.0, **known)) == (
         "miss",
         "expired",
     )
@@ -283,10 +286,10 @@ def test_memory_is_bounded() -> None:
     judge = make(max_scopes=4, max_entries=64)
     for number in range(600):
         model, route = f"claude-{number % 40}", f"r{number % 30}"
-        said(judge, exchange(messages(f"q{number}", model=model), at=float(number), route=route, **WROTE))
+        said(judge, ended_call(messages(f"q{number}", model=model), at=float(number), route=route, **WROTE))
         said(
             judge,
-            exchange(
+            ended_call(
                 chat(f"q{number}", model=model[7:], system=f"{number}{LONG}"),
                 at=float(number),
                 route=route,
@@ -307,8 +310,10 @@ def test_memory_is_bounded() -> None:
 def test_no_text_is_kept() -> None:
     """Nothing that can be reached from the mechanism holds a piece of a prompt."""
     judge = make()
-    said(judge, exchange(messages("CANARY-TEXT", system="CANARY-TEXT " + SYSTEM), key="CANARY-KEY", **WROTE))
-    said(judge, exchange(chat("CANARY-TEXT", system="CANARY-TEXT " + LONG), key="CANARY-KEY", **OPENAI))
+    said(
+        judge, ended_call(messages("CANARY-TEXT", system="CANARY-TEXT " + SYSTEM), key="CANARY-KEY", **WROTE)
+    )
+    said(judge, ended_call(chat("CANARY-TEXT", system="CANARY-TEXT " + LONG), key="CANARY-KEY", **OPENAI))
     seen: set[int] = set()
     stack: list[Any] = [judge]
     while stack:
@@ -361,8 +366,8 @@ def test_two_threads_at_once() -> None:
         try:
             for number in range(150):
                 body = messages(f"{name}{number % 7}", model=f"claude-{number % 3}")
-                said(judge, exchange(body, at=float(number * 100), route=f"r{number % 5}", **WROTE))
-                said(judge, exchange(chat(f"{name}{number}"), at=float(number * 100), route="r", **OPENAI))
+                said(judge, ended_call(body, at=float(number * 100), route=f"r{number % 5}", **WROTE))
+                said(judge, ended_call(chat(f"{name}{number}"), at=float(number * 100), route="r", **OPENAI))
         except BaseException as exc:
             failures.append(exc)
 
@@ -387,15 +392,15 @@ def test_the_minimum_of_the_other_model_is_not_ours() -> None:
     """A live prefix of another model that is too short for this one does not prove the change of model."""
     turns = [f"{n}: {LONG[:900]}" for n in range(25)]
     judge = make()
-    said(judge, exchange(marked(*turns), cache_read_tokens=0, cache_write_tokens=6500))
+    said(judge, ended_call(marked(*turns), cache_read_tokens=0, cache_write_tokens=6500))
     changed = marked("x", *turns, model="claude-sonnet-5")
-    assert said(judge, exchange(changed, at=1010.0, cache_read_tokens=0, cache_write_tokens=6500)) == (
+    assert said(judge, ended_call(changed, at=1010.0, cache_read_tokens=0, cache_write_tokens=6500)) == (
         "miss",
         "unknown",
     )
     changed = marked("x", *turns, model="claude-opus-5-5")
     assert (
-        said(judge, exchange(changed, at=1020.0, cache_read_tokens=0, cache_write_tokens=6500))[1]
+        said(judge, ended_call(changed, at=1020.0, cache_read_tokens=0, cache_write_tokens=6500))[1]
         == "model_changed"
     )
 
@@ -404,12 +409,12 @@ def test_a_refresh_at_the_very_end_of_a_life() -> None:
     """An entry that was refreshed or had just expired is not taken for alive."""
     judge = make()
     wrote = {"cache_read_tokens": 0, "cache_write_tokens": 6500}
-    said(judge, exchange(marked(LONG), at=1000.0, **wrote))
+    said(judge, ended_call(marked(LONG), at=1000.0, **wrote))
     said(
         judge,
-        exchange(
+        ended_call(
             marked(LONG, "r", system_mark=False), at=1200.0, cache_read_tokens=6500, cache_write_tokens=9
         ),
     )
-    said(judge, exchange(marked(LONG, "s"), at=1300.05, cache_read_tokens=6500, cache_write_tokens=9))
-    assert said(judge, exchange(marked("x" + LONG), at=1350.0, **wrote)) == ("miss", "history_changed")
+    said(judge, ended_call(marked(LONG, "s"), at=1300.05, cache_read_tokens=6500, cache_write_tokens=9))
+    assert said(judge, ended_call(marked("x" + LONG), at=1350.0, **wrote)) == ("miss", "history_changed")

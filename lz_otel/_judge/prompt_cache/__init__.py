@@ -1,0 +1,5 @@
+"""Mechanism ``prompt_cache``: its judge, and what follows the providers' caches from outside."""
+
+from lz_otel._judge.prompt_cache.judge import PromptCache
+
+__all__ = ["PromptCache"]
