@@ -15,7 +15,7 @@ import lz_otel
 from lz_otel._config import SETTINGS, Settings, load
 from lz_otel._export import _otlp_settings
 from lz_otel._extract import candidate, identify
-from lz_otel._price.table import load_table
+from lz_otel._price.price_file import load_table
 from lz_otel._runtime import _Runtime
 from lz_otel.errors import ConfigurationError
 from lz_otel.model import Request
