@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lz_otel import catalogue
-from lz_otel._judge import signals
+from lz_otel._judge import judge_class, signals
 from lz_otel._judge.signals import TABLE
 from lz_otel.errors import ConfigurationError
+from lz_otel.mechanisms import BY_NAME, FAMILIES, NAMES
 from tests.judge.ended_calls import body, ended_call
 
 if TYPE_CHECKING:
@@ -137,16 +137,16 @@ def test_everything_at_once() -> None:
 
 def test_rows_are_complete() -> None:
     """Each row has a known mechanism, mark, source and text; keys are unique; headers are in lower case."""
-    assert {r.mechanism for r in TABLE} == set(catalogue.MECHANISMS) - {"prompt_cache"}
+    assert {r.mechanism for r in TABLE} == {name for name in NAMES if not judge_class(name).ASKED_ALWAYS}
     assert [r for r in TABLE if r.mark not in ("A", "C", "D") or not r.source or not r.doc] == []
     assert len({(r.mechanism, r.key) for r in TABLE}) == len(TABLE)
     assert [r for r in TABLE if r.where.endswith("header") and r.name != r.name.lower()] == []
 
 
 def test_marks() -> None:
-    """The families are stated by articles or chosen by us; only gateways are documented by vendors."""
-    assert {r.mark for r in TABLE if r.mechanism != "response_cache"} == {"A", "C"}
-    assert {r.mark for r in TABLE if r.mechanism == "response_cache"} == {"D"}
+    """A marker is stated by who states its mechanism, or chosen by us; only gateways are documented by vendors."""
+    assert [r for r in TABLE if r.mark not in (BY_NAME[r.mechanism].mark, "C")] == []
+    assert {r.mark for r in TABLE if r.mechanism in FAMILIES} == {"A", "C"}
     assert {(r.mechanism, r.key) for r in TABLE if r.mark == "C"} == {
         ("pruning", "pruned_tokens"),
         ("pruning", "pruned_tokens_header"),
