@@ -50,7 +50,8 @@ def forgotten(name: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_of_a_mechanism_is_forgotten(name: str) -> None:
     """Each row of the table has a judge, markers, tests, a bound of its memory and a place on the page."""
-    assert [] == forgotten(name)
+    lacking = forgotten(name)
+    assert lacking == [], "\n".join(["write:", *lacking])
 
 
 def test_what_is_forgotten_is_named() -> None:
