@@ -1,4 +1,4 @@
-"""From a call to verdicts: one module per row of `lz_otel.mechanisms`, named like it and holding its `base.Judge`."""
+"""From a call to verdicts: one module per row of `lz_otel.mechanisms`, of its name, with its `base.Judge`."""
 
 from __future__ import annotations
 

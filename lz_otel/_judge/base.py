@@ -33,9 +33,9 @@ class Judge:
 
     Attributes:
         NAME: name of the mechanism, as in `lz_otel.mechanisms`.
-        ASKED_ALWAYS: whether it has no marker that could wake it: it is asked about every call, after all others.
-        replays: whether its hit is a stored answer: the headers and the usage of the call are those of an earlier
-            one, so no other mechanism is asked about it.
+        ASKED_ALWAYS: whether it has no marker that could wake it: it is asked about every call, and last.
+        replays: whether its hit is a stored answer: the headers and the usage of the call are those of an
+            earlier one, so no other mechanism is asked about it.
     """
 
     NAME: ClassVar[str] = ""

@@ -36,7 +36,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "order",
         re.compile(
             r"(?:(?<![A-Za-z])(?:order|invoice|ticket|case|booking|tracking|customer|account)"
-            r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
+            r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)"
+            r"[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
             re.IGNORECASE,
         ),
     ),

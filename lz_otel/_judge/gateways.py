@@ -64,7 +64,12 @@ _MAX_HEADER = 4096
 
 
 class CacheReading(NamedTuple):
-    """What the most trustworthy header says; ``x_cache``: only ``X-Cache`` has_statement, whose MISS may be a pass."""
+    """What the most trustworthy header says.
+
+    Attributes:
+        decision: ``hit``, ``miss`` or ``bypass``.
+        x_cache: whether only ``X-Cache`` says it, whose MISS may be a pass.
+    """
 
     decision: str
     x_cache: bool = False

@@ -31,8 +31,9 @@ _ONE_JUDGE = guarded("judge")
 class MechanismsInForce:
     """All mechanisms of this process.
 
-    Those that replay stored answers are asked first: where one of them says hit, no other is asked, and where it is
-    switched off it silences the others all the same. Those that no marker could wake are asked always, and last.
+    Those that replay stored answers are asked first: where one of them says hit, no other is asked, and where
+    it is switched off it silences the others all the same. Those that no marker could wake are asked always,
+    and last.
 
     Args:
         signals: the table of wire markers in force.

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["MetricRow", "Result"]
 
 MetricRow: TypeAlias = "tuple[Metric, tuple[str, ...], float]"
-"""One number: its metric, the values of the metric's attributes *after* the common ones, in the catalogue's order,
-and the number. The pipeline puts the common values in front."""
+"""A metric, the values of its attributes *after* the common ones in the catalogue's order, and the number.
+
+The pipeline puts the common values in front.
+"""
 
 
 class Result(NamedTuple):

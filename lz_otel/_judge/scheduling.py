@@ -66,13 +66,13 @@ class Scheduling(Judge):
     """Hit: ``x-anthropic-layer-served: zero``. Fallback: asked for, and ``served_standard`` or, without
     that header, ``not_served``. Miss: the header says ``standard`` and nobody asked. Bypass: hint ``legacy``.
 
-    Similarity is the cosine of word counts (C; the article names the number, not the measure); entities are e-mail addresses, phone, order and account numbers, UUIDs, IBANs
-    in the first 64 Ki characters. Both take at most 5 % of one core (`Budget`): at a rate
-    above that, the counts are those of a sample, a lower bound.
+    Similarity is the cosine of word counts (C; the article names the number, not the measure); entities are
+    e-mail addresses, phone, order and account numbers, UUIDs, IBANs in the first 64 Ki characters. Both take
+    at most 5 % of one core (`Budget`): at a rate above that, the counts are those of a sample, a lower bound.
 
     What it cannot know: whether two prompts shared work; names, addresses and other entities without a
-    pattern; requests of other processes, and those still running. Where a prompt is longer than is looked at, its
-    answer is not searched for entities.
+    pattern; requests of other processes, and those still running. Where a prompt is longer than is looked at,
+    its answer is not searched for entities.
 
     Memory: for 100 prompts a digest of 8 bytes per word, of at most 1,024 words each (0.8 MB); 10,000
     digests of entities (1.9 MB).

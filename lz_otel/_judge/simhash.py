@@ -81,7 +81,7 @@ def differing_bits(threshold: float) -> int:
 
 
 def resembles(one: Shape, others: Sequence[Shape], threshold: float) -> bool:
-    """Whether the cosine to one of the others is above the threshold; the three nearest marks are compared."""
+    """Whether the cosine to one of others is above a threshold; those of the three nearest marks count."""
     mark = one.mark
     limit = differing_bits(threshold) + _SLACK
     near = [(bits, n) for n, other in enumerate(others) if (bits := (mark ^ other.mark).bit_count()) <= limit]

@@ -129,7 +129,7 @@ class Prices:
     def _with_besides(
         self, facts: Facts, besides: list[dict[str, Any]], when: float, request: Request | None
     ) -> Cost | None:
-        """The answer and what was billed on top of it: compaction by the same model, advice by another (D)."""
+        """Price the answer and what was billed on top: compaction by its model, advice by another (D)."""
         total = self._answer(facts, when, request)
         for entry in besides:
             part = Facts(facts.provider, facts.operation, inference=True, llm_call=True)

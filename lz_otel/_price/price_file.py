@@ -1,7 +1,7 @@
 """What a file of prices may hold, and the table that the built-in one and the user's own give together.
 
-The structs say what is allowed (see ``prices.toml`` for the meaning of the keys). Read once, at start-up; nothing
-here is on the hot path.
+The structs say what is allowed, ``prices.toml`` what the keys mean. Read once, at start-up; nothing here is
+on the hot path.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Model(_Rates, kw_only=True, forbid_unknown_fields=True):
     as_of: _Day | None = None
 
     def row(self, base: Table | None) -> Row:
-        """Return the row; a user's keeps the rules (not the prices) of the row of ``base`` that it replaces."""
+        """Return the row; a user's keeps the rules (not the prices) of the one it replaces in ``base``."""
         ids = tuple(name.lower() for name in self.ids)
         built_in = {} if base is None else base.rows
         known = next((built_in[name][-1] for name in ids if name in built_in), None)

@@ -1,8 +1,8 @@
-"""Why a request misses the symbolic engine (article 000): local estimates, for a prompt under the eyes of its author.
+"""Why a request misses the symbolic engine (article 000): local estimates, for the author of a prompt.
 
-``explain(request)`` estimates the four conditions and names what speaks against a hit. Nothing here runs on the path
-of a request, nothing is sent, and nothing holds a text. Thresholds and causes are **A** (articles 000 and 001),
-the estimators **C**.
+``explain(request)`` estimates the four conditions and names what speaks against a hit. Nothing here runs on
+the path of a request, nothing is sent, and nothing holds a text. Thresholds and causes are **A** (articles
+000 and 001), the estimators **C**.
 """
 
 from lz_otel.explain.causes import CAUSES, Cause, courtesy_phrases

@@ -149,14 +149,16 @@ def _has_key(value: Any, key: str) -> bool:
     return False
 
 
-_COURTESY = frozenset(
-    ["please", "kindly", "could", "would", "can", "you", "thanks", "thank", "hello", "hi", "dear", "sorry", "appreciate", "regards", "grateful", "welcome", "请", "请问", "能不能", "麻烦", "谢谢", "您好", "你好", "劳驾", "感谢", "非常感谢", "请务必"]
-)
+_COURTESY = frozenset((
+    "please", "kindly", "could", "would", "can", "you", "thanks", "thank", "hello", "hi", "dear", "sorry",
+    "appreciate", "regards", "grateful", "welcome", "请", "请问", "能不能", "麻烦", "谢谢", "您好", "你好",
+    "劳驾", "感谢", "非常感谢", "请务必",
+))  # fmt: skip
 _CJK_PHRASE = re.compile("|".join(sorted((w for w in _COURTESY if not w.isascii()), key=len, reverse=True)))
 
 
 def courtesy_phrases(messages: Iterable[str], top: int = 50) -> list[tuple[str, float]]:
-    """Return the courtesy phrases of user messages with their weights, the heaviest first, by TF-IDF (A, 001 6).
+    """Return the courtesy phrases of user messages with their weights (TF-IDF; A, 001 6), the heaviest first.
 
     Args:
         messages: texts of user messages.

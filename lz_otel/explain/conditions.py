@@ -73,8 +73,10 @@ class Conditions(NamedTuple):
 
 
 def structure(text: str) -> float:
-    """Return the share of structure, 0 to 1 (A): a 100-character window slides over the text; one with at least 3 of
-    ``{ } : "``, or at least 2 key-value lines, adds 0.15. It moves by 10 characters (C).
+    """Return the share of structure, 0 to 1 (A).
+
+    A 100-character window slides over the text; one with at least 3 of ``{ } : "``, or at least 2 key-value
+    lines, adds 0.15. It moves by 10 characters (C).
     """
     score = 0.0
     last = max(0, len(text) - _WINDOW)
@@ -90,11 +92,13 @@ def structure(text: str) -> float:
 _SCHEMA = re.compile(
     r"output_schema|json.?schema|\"type\"\s*:\s*\"object\"|\{[A-Za-z_]+\}"
     r"|\b(?:json|csv|xml|yaml)\b|(?:^|[^A-Za-z])(?:json|csv|xml|yaml)(?:$|[^A-Za-z])"
-    r"|exactly (?:[0-9]+|one|two|three|four|five)\b|\btrue or false\b|\bone word\b|\[[A-Z_]+_(?:PATTERN|REGEX)\]",
+    r"|exactly (?:[0-9]+|one|two|three|four|five)\b|\btrue or false\b|\bone word\b"
+    r"|\[[A-Z_]+_(?:PATTERN|REGEX)\]",
     re.IGNORECASE,
 )
 _ABSOLUTE = re.compile(
-    r"\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b|仅|只|必须|严格|不要解释",
+    r"\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b"
+    r"|仅|只|必须|严格|不要解释",
     re.IGNORECASE,
 )
 _BOOLEAN = re.compile(r"\btrue\b.{0,12}\bfalse\b|\b1\b or \b0\b", re.IGNORECASE)
@@ -122,7 +126,7 @@ def determinism(prompt: PromptParts) -> float:
     return round(max(0.0, value), 2)
 
 
-# Bits per token by what kind of token it is. Chosen so that the article's two examples fall on their own sides.
+# Bits per token by its kind. Chosen so that the article's two examples fall on their own sides.
 _BITS = {
     "mark": 0.6,
     "field": 1.2,
@@ -132,10 +136,15 @@ _BITS = {
     "repeat": 3.0,
     "prose": 5.6,
 }
-_FORMATS = frozenset(["csv", "json", "xml", "yaml", "sql", "html", "schema", "true", "false", "null", "array", "object", "string", "integer"])
-_DIRECTIVES = frozenset(
-    ["convert", "extract", "parse", "return", "output", "list", "classify", "validate", "match", "format", "map", "split", "into", "to", "from", "the", "following", "of", "as", "and", "将", "以", "下", "转", "为", "把", "成", "提", "取", "输", "出", "返", "回"]
-)
+_FORMATS = frozenset((
+    "csv", "json", "xml", "yaml", "sql", "html", "schema", "true", "false", "null", "array", "object",
+    "string", "integer",
+))  # fmt: skip
+_DIRECTIVES = frozenset((
+    "convert", "extract", "parse", "return", "output", "list", "classify", "validate", "match", "format",
+    "map", "split", "into", "to", "from", "the", "following", "of", "as", "and", "将", "以", "下", "转",
+    "为", "把", "成", "提", "取", "输", "出", "返", "回",
+))  # fmt: skip
 
 
 def entropy(text: str) -> float:
@@ -172,7 +181,7 @@ def _kind(token: str, record: bool, seen: set[str]) -> str:
 
 
 def _is_record(line: str) -> bool:
-    """Whether a line is one of a table, or of key-value pairs: many separators for its words, and no sentence."""
+    """Whether a line is of a table or of key-value pairs: many separators for its words, and no sentence."""
     tokens = words_of(line)
     words = [t for t in tokens if t[0].isalnum()]
     separators = sum(1 for t in tokens if t in ',;|\t{}[]:"=<>')
@@ -223,7 +232,7 @@ def explain(
 ) -> Conditions:
     """Estimate the four conditions of article 000 for a request, and name what speaks against a hit.
 
-    Thresholds and causes are **A** (stated only in articles 000 and 001), the estimates **C** (chosen by lz-otel).
+    Thresholds and causes are **A** (stated only in articles 000 and 001), the estimates **C** (our choice).
 
     Args:
         request: body of a Messages request as bytes or mapping, or the text of a prompt. Whatever cannot be

@@ -17,8 +17,8 @@ CSV_EN = "Convert the following CSV to JSON: name,age,city\nAlice,28,Beijing"
 POEM_ZH = "请写一首关于北京秋天的诗"
 POEM_EN = "Write a poem about autumn in Beijing."
 PROSE = (
-    "The old house at the end of the lane had stood empty for years before anyone thought to ask who owned it. "
-    "Every autumn the leaves gathered against its door, and every spring the wind took them away again. "
+    "The old house at the end of the lane had stood empty for years before anyone thought to ask who owned"
+    " it. Every autumn the leaves gathered against its door, and every spring the wind took them away again. "
 )
 
 
@@ -81,7 +81,7 @@ def test_structure_slides_a_window(text: str, value: float) -> None:
     ],
 )
 def test_determinism(text: str, met: bool) -> None:
-    """Formats and absolute words make the output sure; vague, thinking and contradictory words take it back."""
+    """Formats and absolute words make the output sure; vague, thinking and contradictory words undo it."""
     assert (determinism(PromptParts.of(text)) >= 0.94) is met
 
 
@@ -96,7 +96,7 @@ def test_schema_in_the_request_is_sure() -> None:
 
 
 def test_similarity() -> None:
-    """The same request is 1, a template with another value is near, another text is far; none without history."""
+    """The same request is 1, a template with another value near, another text far; none without history."""
     history = RequestHistory()
     text = (
         "Please classify the ticket number 123 into one of the categories network hardware or software today"

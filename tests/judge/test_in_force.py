@@ -55,7 +55,7 @@ def names(mechanisms: MechanismsInForce, ended: EndedCall) -> list[str]:
 
 @pytest.mark.parametrize("setting", [("auto",), NAMES])
 def test_a_stored_answer_is_a_hit_of_that_store_alone(setting: tuple[str, ...]) -> None:
-    """The headers and the usage of a stored answer are those of an earlier call: no other mechanism has served it."""
+    """Headers and usage of a stored answer are those of an earlier call: no other mechanism has served it."""
     mechanisms = in_force(*setting)
     others = ["symbolic", "pruning", "intent", "zeroing", "scheduling", "prompt_cache"]
     assert others == names(mechanisms, call({}))
@@ -133,7 +133,7 @@ def test_one_that_fails_does_not_silence_the_others(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_mechanism_whose_waking_is_lost_wakes_again() -> None:
-    """Two threads may wake two mechanisms at once: the one that is overwritten is asleep, not lost for ever."""
+    """Two threads may wake two mechanisms at once: the one that is overwritten sleeps and can wake again."""
     with lz_otel.testing.capture():
         runtime = _runtime.current()
         assert runtime is not None

@@ -21,7 +21,8 @@ WAKES = {"": "", "*": "yes", "?": "if it says something"}
 def test_every_marker_is_on_the_page() -> None:
     """The page's table of markers has the rows of the table, all of them, in its order."""
     rows = [
-        f"| `{r.mechanism}.{r.key}` | {r.where} | `{r.name}` | {r.mark} | {r.source} | {r.doc} | {WAKES[r.wakes]} |"
+        f"| `{r.mechanism}.{r.key}` | {r.where} | `{r.name}` | {r.mark} | {r.source} | {r.doc} |"
+        f" {WAKES[r.wakes]} |"
         for r in TABLE
     ]
     assert rows == [line for line in PAGE.splitlines() if re.match(r"\| `\w+\.\w+` \|", line)]

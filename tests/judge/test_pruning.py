@@ -276,7 +276,8 @@ def test_override_of_the_chosen_fields(tmp_path: Any) -> None:
     """The C fields can be renamed in the signals file, and are then read under their new names."""
     path = tmp_path / "signals.toml"
     path.write_text(
-        '[pruning.pruned_tokens]\nname = "usage.layer_zero.cut"\n[pruning.pruned_tokens_header]\nname = "X-Cut"\n'
+        '[pruning.pruned_tokens]\nname = "usage.layer_zero.cut"\n'
+        '[pruning.pruned_tokens_header]\nname = "X-Cut"\n'
     )
     mechanism = Pruning(signals.load(str(path)), counted=CountedTokens(), environ={})
     assert rows(mechanism.judge(ended_call(layer_zero={"cut": 9})))[PRUNED] == 9

@@ -27,7 +27,7 @@ def forgotten(name: str) -> list[str]:
         lacking.append(str(error))
     if not asked_always and not any(row.mechanism == name and row.wakes for row in TABLE):
         lacking.append(
-            f"lz_otel/_judge/signals.py must have a marker of {name!r} that wakes it, or its judge ASKED_ALWAYS"
+            f"lz_otel/_judge/signals.py must have a row that wakes {name!r}, or its judge ASKED_ALWAYS"
         )
     files = [ROOT / "tests" / "judge" / name / "test_judge.py", ROOT / "tests" / "judge" / f"test_{name}.py"]
     test = next((file for file in files if file.exists()), None)
@@ -69,14 +69,14 @@ def test_what_is_forgotten_is_named() -> None:
 
 @pytest.mark.parametrize("name", ["nothing", "gateways", "base"])
 def test_a_module_without_a_judge_is_refused(name: str) -> None:
-    """A name without a module, and a module that judges nothing of that name, are an error that names the file."""
+    """A name without a module, or with one that has no such judge, is an error that names the file."""
     with pytest.raises(LookupError, match=rf"lz_otel/_judge/{name}\.py must hold the judge of '{name}'"):
         judge_class(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_shape(name: str) -> None:
-    """Each is a `Judge` that is made from the table alone, says what it does, and takes its effect from the table."""
+    """Each is a `Judge` that is made from the table alone, says what it does, and has the table's effect."""
     cls = judge_class(name)
     assert issubclass(cls, Judge)
     assert cls.NAME == name
@@ -135,7 +135,7 @@ def test_embeddings_may_come_from_a_store() -> None:
 
 @pytest.mark.parametrize("name", MARKED)
 def test_neither_prices_nor_counts_are_needed(name: str) -> None:
-    """Without a price table savings are unknown, without token counting its sources are silent; nothing fails."""
+    """Without prices savings are unknown, without token counting its sources are silent; nothing fails."""
     result = make(name, counted=None).judge(ended_call(*MARKED[name], output_tokens=0))
     assert result is not None
     assert result.saved_usd is None

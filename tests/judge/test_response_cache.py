@@ -157,7 +157,7 @@ def own(
     ],
 )
 def test_own_header(value: str, decision: str | None) -> None:
-    """The user's header: its value is a hit, the words miss and bypass mean what they say, the rest nothing."""
+    """The user's header: its value is a hit, the words miss and bypass mean themselves, the rest nothing."""
     assert own({"x-my-cache": value}) == (decision, None)
 
 

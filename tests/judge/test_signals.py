@@ -144,7 +144,7 @@ def test_rows_are_complete() -> None:
 
 
 def test_marks() -> None:
-    """A marker is stated by who states its mechanism, or chosen by us; only gateways are documented by vendors."""
+    """A marker has its mechanism's mark, or C; those of the families are of articles or chosen by us."""
     assert [r for r in TABLE if r.mark not in (BY_NAME[r.mechanism].mark, "C")] == []
     assert {r.mark for r in TABLE if r.mechanism in FAMILIES} == {"A", "C"}
     assert {(r.mechanism, r.key) for r in TABLE if r.mark == "C"} == {

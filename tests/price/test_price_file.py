@@ -1,4 +1,4 @@
-"""What a file of prices may hold, how a mistake is told, and what a user's file does to the built-in table."""
+"""What a price file may hold, how a mistake is reported, and what a user's file does to the built-in one."""
 
 from __future__ import annotations
 

@@ -58,8 +58,10 @@ def test_a_users_row_for_one_provider_leaves_the_others(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     table = load_table(str(path))
-    rates = [row.rates.input if row else None
-             for row, _, _ in (table.find("gpt-6-sol", p, 0.0) for p in ("azure.ai.openai", "openai", "snowflake"))]  # fmt: skip
+    rows = [
+        table.find("gpt-6-sol", provider, 0.0)[0] for provider in ("azure.ai.openai", "openai", "snowflake")
+    ]
+    rates = [row.rates.input if row else None for row in rows]
     assert rates == [pytest.approx(7e-6), pytest.approx(2e-6), None]
 
 

@@ -30,10 +30,12 @@ class Sections(NamedTuple):
 
 
 _REQUEST = Struct("dqqqqq")
-"""One request, packed: when its answer began, model, the three sections, and the digest of the whole prompt."""
+"""A `_Request`, packed: 81 bytes."""
 
 
 class _Request(NamedTuple):
+    """One request: when its answer began, its model, its sections, and the digest of its whole prompt."""
+
     first: float
     model: int
     settings: int

@@ -91,7 +91,7 @@ def test_the_extract_stages_fields_give_the_same() -> None:
 
 
 def test_a_longer_conversation_shares_the_prefix() -> None:
-    """What was seen before has the same digests, remembered or not; what comes behind a change has none of them."""
+    """What was seen before has the same digests, remembered or not; what follows a change has none."""
     digester = Digester()
     short, long = prompt(talk("a", "b"), digester), prompt(talk("a", "b", "c", "d"), digester)
     changed = prompt(talk("x", "b", "c", "d"), digester)

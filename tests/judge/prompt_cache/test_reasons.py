@@ -71,7 +71,7 @@ def test_lifetime_counts_from_the_start_of_the_writing_request(gap: float, ttl: 
 
 
 def test_a_hit_refreshes_the_lifetime() -> None:
-    """A read after 200 s makes the entry live until 500 s: a miss at 400 s is not an expiry, at 501 s it is."""
+    """A read after 200 s makes the entry live until 500 s: a miss at 400 s is no expiry, at 501 s it is."""
     for gap, reason in ((400.0, "unknown"), (501.0, "expired")):
         judge = make()
         said(judge, ended_call(messages("q"), **WROTE))
