@@ -66,7 +66,7 @@ class Intent(Judge):
         self._sessions: BoundedMap[int, str] = BoundedMap(MAX_SESSIONS)
 
     def begin(self, request: Request, facts: Facts) -> None:
-        """The output's digest is needed for calls that state an intent."""
+        """Digest the output of calls that state an intent."""
         if self._asked in request.headers or self._wrong in request.headers:
             answer_text(facts).want_digest()
 
@@ -100,7 +100,7 @@ class Intent(Judge):
         return self._result(None, rows=rows)
 
     def _reason(self, call: EndedCall, wrong: bool) -> str:
-        """Why a call was served the old way without a word: the first reason that applies."""
+        """Return why a call was served the old way: the first reason that applies."""
         if wrong:
             return "wrong_header"
         betas = call.request.headers.get(self._beta, "")
@@ -111,7 +111,7 @@ class Intent(Judge):
         return "unsupported_model" if unsupported_model(call.facts.request_model) else "silent"
 
     def _repeat(self, call: EndedCall, intent: str) -> str | None:
-        """The output against that of the same request before; ``None`` when there is none, or no output."""
+        """Compare the output with that of the same request before; ``None`` where either is missing."""
         sink, request = call.facts.text_sink, call.request
         if call.ending != "ok" or not succeeded(call) or not request.body or not isinstance(sink, AnswerText):
             return None

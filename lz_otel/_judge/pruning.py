@@ -37,17 +37,17 @@ class Asked(NamedTuple):
 
 
 def tag_of(system: str | None) -> Asked | None:
-    """The tag on the first line of a system prompt, alone on it; ``None`` when there is none.
+    """Return the tag on the first line of a system prompt, alone on it; ``None`` when there is none.
 
-    A tag elsewhere has no effect (001 3.2); `conditions` names it as a cause.
+    A tag elsewhere has no effect (001 3.2); `lz_otel.explain` names it as a cause.
     """
     if not system or not system.startswith("<layer-zero"):
         return None
     line = system[:_FIRST_LINE].split("\n", 1)[0].strip()
-    found = _TAG.fullmatch(line)
-    if found is None:
+    tag = _TAG.fullmatch(line)
+    if tag is None:
         return None
-    attributes = {name: a or b for name, a, b in _ATTRIBUTE.findall(found[1])}
+    attributes = {name: a or b for name, a, b in _ATTRIBUTE.findall(tag[1])}
     return _asked(attributes.get("enabled", ""), attributes.get("prune_ratio"))
 
 
@@ -130,11 +130,9 @@ class Pruning(Judge):
         malformed = call.facts.malformed
         header = call.request.headers.get(self._header)
         if header is not None:
-            first, *rest = header.split(";")
-            ratio = next(
-                (r.split("=", 1)[1].strip() for r in rest if r.strip().startswith("prune_ratio=")), None
-            )
-            asked = _asked(first, ratio)
+            enabled, *parameters = (part.strip() for part in header.split(";"))
+            ratios = [p.partition("=")[2].strip() for p in parameters if p.startswith("prune_ratio=")]
+            asked = _asked(enabled, ratios[0] if ratios else None)
             if asked is None or asked.malformed:
                 malformed.append("header")
             if asked is not None:
@@ -147,7 +145,7 @@ class Pruning(Judge):
         return self._environment if self._environment is not None and is_claude(call.facts) else None
 
     def _pruned(self, call: EndedCall, top: Fields | None) -> tuple[int | None, int | None]:
-        """Tokens cut and tokens before, by the first source that tells: usage, header, own count."""
+        """Return tokens cut and tokens before, from the first that states them: usage, header, token counting."""
         facts = call.facts
         billed = facts.input_tokens
         stated = self._usage(facts, self._field)
@@ -173,7 +171,7 @@ class Pruning(Judge):
         ms = self._usage(call.facts, self._ms)
         if ms is None:
             ms = header_number(call.response_headers, self._ms_header, call.facts.malformed)
-        # It is only measured for a <context>; a constant 0 tells that no tag is in use (001 5.3).
+        # It is only measured for a <context>; a constant 0 means that no tag is in use (001 5.3).
         if ms is not None and (ms == 0 or (system is not None and "<context>" in system)):
             rows.append((c.CONTEXT_PRESERVATION, (), ms / 1000))
 

@@ -33,7 +33,7 @@ _HEAD = 256
 
 
 def request_fields(facts: Facts) -> Fields | None:
-    """The request's top level as the reader decoded it; ``None`` without a readable JSON body."""
+    """Return the request's top level as the reader decoded it; ``None`` without a readable JSON body."""
     top = facts.request_fields
     return top if isinstance(top, Fields) else None
 
@@ -62,7 +62,7 @@ def _role(raw: msgspec.Raw) -> str:
 
 
 def finite_number(value: object) -> float | None:
-    """A finite number that is no boolean, else ``None``."""
+    """Return a finite number that is no boolean, else ``None``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -73,7 +73,7 @@ def finite_number(value: object) -> float | None:
 
 
 def header_number(headers: Mapping[str, str], name: str, malformed: list[str]) -> float | None:
-    """A header that holds a finite non-negative number; anything else is noted as malformed."""
+    """Return the finite non-negative number in a header; anything else is noted as malformed."""
     text = headers.get(name)
     if text is None:
         return None
@@ -88,7 +88,7 @@ def header_number(headers: Mapping[str, str], name: str, malformed: list[str]) -
 
 
 def decoded_json(raw: msgspec.Raw) -> Any:
-    """A part left undecoded, as Python objects; ``None`` when it is absent or too deep."""
+    """Decode a part left undecoded as Python objects; ``None`` when it is absent or too deep."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.MsgspecError, RecursionError):
@@ -96,7 +96,7 @@ def decoded_json(raw: msgspec.Raw) -> Any:
 
 
 def system_text(top: Fields) -> str | None:
-    """The system prompt: text, or its text blocks joined by newlines; ``None`` without one.
+    """Return the system prompt: its text, or its text blocks joined by newlines; ``None`` without one.
 
     Article 001 writes it as a message of role ``system``; that form is read when the
     documented field is absent.
@@ -134,7 +134,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def prompt_text(top: Fields, limit: int = MAX_TEXT) -> tuple[str, bool]:
-    """Text of system prompt and messages, at most ``limit`` characters, and whether it was cut."""
+    """Return the text of system prompt and messages, at most ``limit`` characters, and whether it was cut."""
     pieces: list[str] = []
     room = limit
     for raw in (top.system, *(top.messages or ()), top.input, top.prompt):
@@ -159,7 +159,7 @@ class CountedTokens:
 
     @staticmethod
     def key(top: Fields) -> int:
-        """Digest of model, system prompt, messages, tools and what else is counted."""
+        """Return the digest of model, system prompt, messages, tools and what else is counted."""
         parts = (top.system, *(top.messages or ()), top.tools, top.tool_choice, top.thinking)
         return digest(b"\0".join((str(top.model).encode("utf-8", "surrogatepass"), *map(bytes, parts))))
 
@@ -171,5 +171,5 @@ class CountedTokens:
             self._counts.put(self.key(top), facts.counted_tokens)
 
     def of(self, top: Fields) -> int | None:
-        """What counting the same content gave, ``None`` when it was not counted lately."""
+        """Return what counting the same content gave; ``None`` when it was not counted lately."""
         return self._counts.get(self.key(top)) if len(self._counts) else None

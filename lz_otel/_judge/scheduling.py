@@ -90,7 +90,7 @@ class Scheduling(Judge):
         self._entities: BoundedSet[int] = BoundedSet(MAX_ENTITIES)
 
     def begin(self, request: Request, facts: Facts) -> None:
-        """The answer's text is searched for entities."""
+        """Keep the answer's text, to be searched for entities."""
         if facts.inference and self._concerns(request):
             answer_text(facts).want_text(MAX_TEXT)
 
@@ -142,31 +142,31 @@ class Scheduling(Judge):
         if top is None:
             return
         text, cut = prompt_text(top)
-        seen = shape(text)
-        if seen is not None:
-            if resembles(seen, tuple(self._recent), SIMILARITY):
+        words = shape(text)
+        if words is not None:
+            if resembles(words, tuple(self._recent), SIMILARITY):
                 rows.append((c.SIMILAR_CALLS, (), 1.0))
                 self._similar_at.append(call.ended_at)
-            self._recent.append(seen)
-        own = {e.digest for e in entities(text)}
+            self._recent.append(words)
+        named = {e.digest for e in entities(text)}
         sink = facts.text_sink
         if not cut and isinstance(sink, AnswerText) and len(self._entities):
-            ghosts = self._ghosts(sink.text(), own, call.request.body or b"")
+            ghosts = self._ghosts(sink.text(), named, call.request.body or b"")
             if ghosts:
                 rows.append((c.GHOST_ENTITIES, (), float(ghosts)))
-        for digest in own:
+        for digest in named:
             self._entities.add(digest)
 
-    def _ghosts(self, answer: str, own: set[int], body: bytes) -> int:
-        """Entities that another request named and this one did not, in any spelling."""
+    def _ghosts(self, answer: str, named: set[int], body: bytes) -> int:
+        """Count the entities that another request named and this one did not, in any spelling."""
         return sum(
             1
             for e in entities(answer)
-            if e.digest not in own and e.digest in self._entities and e.text.encode() not in body
+            if e.digest not in named and e.digest in self._entities and e.text.encode() not in body
         )
 
     def _similar_rate(self) -> float:
-        """Similar calls per second, over the last 64 of them."""
+        """Return the similar calls per second, over the last 64 of them."""
         times = tuple(self._similar_at)
         if len(times) < 2:
             return 0.0

@@ -171,48 +171,48 @@ class Signals:
         }
 
     def name(self, mechanism: str, key: str) -> str:
-        """Name on the wire of one signal; for `USAGE` rows the field inside ``usage.layer_zero``."""
+        """Return one signal's name on the wire; for `USAGE` rows the field inside ``usage.layer_zero``."""
         return self._names[mechanism, key].removeprefix("usage.layer_zero.")
 
     def awake(self, request: Request, response_headers: Mapping[str, str], facts: Facts) -> frozenset[str]:
-        """The mechanisms that have a marker in this call (``prompt_cache`` is judged elsewhere).
+        """Return the mechanisms that have a marker in this call.
 
         Costs about a microsecond when there is none. Header names are lower case. Asked when the
         response's head is there (``facts`` then hold the request's fields, where the pruning tag and the
         fields of zeroing are), and again at the end, when they hold what usage says.
         """
-        found: set[str] | None = None
+        woken: set[str] | None = None
         if not disjoint(self._request_names, request.headers):
-            found = self._match(self._request, request.headers, found)
+            woken = self._match(self._request, request.headers, woken)
         if not disjoint(self._response_names, response_headers):
-            found = self._match(self._response, response_headers, found)
+            woken = self._match(self._response, response_headers, woken)
         top = facts.request_fields
         if isinstance(top, Fields):
             body = request.body
             # A short body is searched faster than its parts.
             if (body is None or len(body) > _SHORT or b"layer-zero" in body) and starts_with_tag(top):
-                found = _with(found, "pruning")
+                woken = _with(woken, "pruning")
             if not (
                 top.zeroing_threshold is None
                 and top.stability_window is None
                 and top.impact_tolerance is None
             ):
-                found = _with(found, "zeroing")
+                woken = _with(woken, "zeroing")
         if facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
-            found = _with(found, "pruning")
-        return _NOTHING if found is None else frozenset(found)
+            woken = _with(woken, "pruning")
+        return _NOTHING if woken is None else frozenset(woken)
 
     def _match(
-        self, markers: Mapping[str, list[tuple[str, str]]], headers: Mapping[str, str], found: set[str] | None
+        self, markers: Mapping[str, list[tuple[str, str]]], headers: Mapping[str, str], woken: set[str] | None
     ) -> set[str] | None:
         for name in markers.keys() & headers.keys():
             for mechanism, wakes in markers[name]:
                 if wakes == "*" or has_statement(headers, self.response_cache_header):
-                    found = _with(found, mechanism)
-        return found
+                    woken = _with(woken, mechanism)
+        return woken
 
     def awake_environment(self, environ: Mapping[str, str]) -> frozenset[str]:
-        """The mechanisms that the process's environment switches on."""
+        """Return the mechanisms that the process's environment switches on."""
         return frozenset(
             r.mechanism for r in self.rows
             if r.where == ENVIRONMENT and r.wakes and environ.get(r.name, "").strip().lower() in ("true", "1")
@@ -227,12 +227,12 @@ def _by_name(rows: tuple[Signal, ...], where: str) -> dict[str, list[tuple[str, 
     return out
 
 
-def _with(found: set[str] | None, mechanism: str) -> set[str]:
-    return {mechanism} if found is None else found | {mechanism}
+def _with(woken: set[str] | None, mechanism: str) -> set[str]:
+    return {mechanism} if woken is None else woken | {mechanism}
 
 
 def load(path: str | None = None, response_cache_header: tuple[str, str] | None = None) -> Signals:
-    """The table, with the overrides of a TOML file.
+    """Return the table, with the overrides of a TOML file.
 
     Args:
         path: file of ``[mechanism.key]`` tables, each with a ``name``; ``None``: no overrides.
@@ -309,7 +309,7 @@ def _wrong(path: str, text: str, keys: tuple[str, ...], value: object, allowed: 
 
 
 def _line(text: str, keys: tuple[str, ...]) -> int:
-    """Line on which a key stands (TOML's reader does not tell); its table's line as the next best."""
+    """Return the line of a key (TOML's reader does not give it); its table's line as the next best."""
     table: tuple[str, ...] = ()
     best, depth = 1, 0
     for number, line in enumerate(text.splitlines(), 1):

@@ -33,7 +33,7 @@ class Symbolic(Judge):
     """Hit: ``x-anthropic-layer: zero`` on a success. Miss: any other success of a Claude call.
 
     What it cannot know: whether another process has paid for the cold start of a fingerprint;
-    which of the four conditions a miss failed (`conditions.explain` estimates that, off the hot path).
+    which of the four conditions a miss failed (`lz_otel.explain` estimates that, off the hot path).
 
     Memory: digests of the last 10,000 requests that hit.
     """
@@ -60,36 +60,31 @@ class Symbolic(Judge):
         if not hit:
             return self._result("miss", rows=rows)
         engine = header_number(headers, self._engine, facts.malformed)
-        saved = (
-            self.prices.symbolic_price(facts, self.now(), call.request) if self.prices is not None else None
-        )
+        price = None if self.prices is None else self.prices.symbolic_price(facts, self.now(), call.request)
         verdict = Verdict(self.NAME, "hit", None, None if engine is None else engine / 1000, self._cold(call))
-        return Result(verdict, tuple(rows), None if saved is None else saved.saved_usd)
+        return Result(verdict, tuple(rows), None if price is None else price.saved_usd)
 
     def _evidence(self, call: EndedCall, hit: bool) -> list[str]:
         facts = call.facts
-        out = ["header"] if hit else []
+        evidence = ["header"] if hit else []
         if not facts.usage_seen or facts.output_tokens is None:
-            return out
+            return evidence
         if facts.output_tokens > 0:
             if hit:
-                out.append("contradiction")
+                evidence.append("contradiction")
                 self._log_once()
-            return out
+            return evidence
         if not facts.has_content:  # a cache pre-warm (max_tokens 0) answers without any
-            return out
+            return evidence
         top = request_fields(call.facts)
         if top is not None and top.max_tokens == 0:
-            return out
-        out.append("zero_output")
-        estimate = self.counted.of(top) if top is not None and self.counted is not None else None
-        if (
-            estimate is not None
-            and facts.input_tokens is not None
-            and abs(estimate - facts.input_tokens) <= INPUT_TOLERANCE
-        ):
-            out.append("input_match")
-        return out
+            return evidence
+        evidence.append("zero_output")
+        counted = self.counted.of(top) if top is not None and self.counted is not None else None
+        stated = facts.input_tokens
+        if counted is not None and stated is not None and abs(counted - stated) <= INPUT_TOLERANCE:
+            evidence.append("input_match")
+        return evidence
 
     def _log_once(self) -> None:
         if not self._logged:

@@ -39,7 +39,7 @@ class Report(NamedTuple):
 
 
 def parse_report(header: str) -> tuple[Report | None, bool]:
-    """The report, and whether all of it could be read.
+    """Decode the report; also tell whether all of it could be read.
 
     ``None`` when it is no base64 of a JSON object. A field of a wrong type or out of range is
     left out, and so is a count of layers that contradicts the other.
@@ -58,13 +58,13 @@ def parse_report(header: str) -> tuple[Report | None, bool]:
     total, zeroed = _layers(value.get("total_layers")), _layers(value.get("zeroed_layers"))
     ratio, confidence = _share(value.get("zeroed_params_ratio")), _share(value.get("routing_confidence"))
     good = isinstance(fallback, bool)
-    for key, found in (
+    for key, part in (
         ("total_layers", total),
         ("zeroed_layers", zeroed),
         ("zeroed_params_ratio", ratio),
         ("routing_confidence", confidence),
     ):
-        if found is None and value.get(key) is not None:
+        if part is None and value.get(key) is not None:
             good = False
     if total is not None and zeroed is not None and zeroed > total:
         total = zeroed = None
@@ -83,12 +83,12 @@ def _layers(value: object) -> int | None:
 
 
 def _share(value: object) -> float | None:
-    found = finite_number(value)
-    return found if found is not None and 0.0 <= found <= 1.0 else None
+    share = finite_number(value)
+    return share if share is not None and 0.0 <= share <= 1.0 else None
 
 
 def parse_mask(value: object) -> tuple[bool, ...] | None:
-    """A mask in each of its spellings; ``None`` when it is none.
+    """Decode a mask in each of its spellings; ``None`` when it is none.
 
     A list of booleans; or a text that holds such a list, its words in double quotes, single quotes
     or none (003 5.2), in JSON's or Python's spelling.
@@ -149,7 +149,7 @@ class Zeroing(Judge):
         self._report = self.marker("report")
 
     def begin(self, request: Request, facts: Facts) -> None:
-        """Masks come in streams, of calls that asked."""
+        """Count the masks in streams of calls that asked."""
         if (
             facts.stream
             and self._asks(request, facts) is not False

@@ -110,11 +110,11 @@ class Table:
                 break
         else:
             return None, -math.inf, math.inf
-        own, own_start, own_end = _in_force([row for row in rows if row.user], when)
-        if own is not None:
-            return own, own_start, own_end
+        users, users_start, users_end = _in_force([row for row in rows if row.user], when)
+        if users is not None:
+            return users, users_start, users_end
         built_in, start, end = _in_force([row for row in rows if not row.user], when)
-        return built_in, start, min(end, own_end)
+        return built_in, start, min(end, users_end)
 
     def _holds_for(self, row: Row, provider: str) -> bool:
         if row.providers:

@@ -5,7 +5,7 @@ Anthropic: tokens read -> hit; else tokens written -> miss; else, when the reque
 1024 input tokens and none cached -> miss. Without a statement of the provider there is no verdict.
 
 Why a miss: the vendor's own diagnosis where it gives one; else by following the cache from outside
-(`prompt_explicit`, `prompt_automatic`), by digests only.
+(`explicit`, `automatic`), by digests only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lz_otel._extract.request import Fields
 from lz_otel._ground.memory import BoundedMap
 from lz_otel._judge.base import Judge, is_claude, succeeded
 from lz_otel._judge.prompt_cache.automatic import MINIMUM, AutomaticCache, flatten
-from lz_otel._judge.prompt_cache.digest import Digester, Prompt, Top, decode
+from lz_otel._judge.prompt_cache.digest import Digester, PromptDigests, Top, decode
 from lz_otel._judge.prompt_cache.explicit import ExplicitCache, Place, Seen, minimum_tokens
 from lz_otel._judge.prompt_cache.lineage import FirstUse
 from lz_otel._judge.result import MetricRow, Result
@@ -58,7 +58,7 @@ _NO_DIAGNOSIS = frozenset(
 _EXPLICIT = frozenset({"anthropic", "aws.bedrock"})
 # Providers whose automatic cache is OpenAI's.
 _OPENAI = frozenset({"openai", "azure.ai.openai"})
-_OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whose host nobody has named
+_OPENAI_MODELS = ("gpt-", "chatgpt-", "o1", "o3", "o4")  # behind a gateway whose host has no name
 # Their JSON leaves out a count that is 0, so absent means none (D, protobuf JSON).
 _ABSENT_IS_ZERO = frozenset({"gcp.gemini", "gcp.vertex_ai", "gcp.gen_ai"})
 _NO_CACHE = ("gemini-1", "gemini-2.0")  # models older than the automatic cache
@@ -70,14 +70,14 @@ _PASSING_KEYS = ("Bearer ey", "Bearer ya29.", "AWS4-HMAC")
 
 
 class PromptCache(Judge):
-    """See the module. Nothing is asked of the user, so the mechanism has no marker of its own.
+    """As the module says. Nothing is asked of the user, so the mechanism has no marker of its own.
 
     What it cannot know: what other processes write, read or keep alive; entries that the provider
     drops early; Anthropic's rules that depend on the model (thinking, effort). Then the reason is
     ``unknown``.
 
     Args:
-        args, kwargs: as `Judge`.
+        args, kwargs: as of `Judge`.
         max_scopes: most routes whose last 64 requests are remembered.
         max_entries: most prefixes remembered. With the defaults all of its memory stays below 16 MB
             when full, of digests and times only.
@@ -104,7 +104,7 @@ class PromptCache(Judge):
         self._others = FirstUse(max_scopes)
 
     def judge(self, call: EndedCall) -> Result | None:
-        """See the module. ``saved_usd`` is negative where writing cost more than reading saved."""
+        """Conclude as the module says. ``saved_usd`` is negative where writing cost more than reading."""
         facts = call.facts
         if not facts.llm_call or not facts.inference or not succeeded(call):
             return None
@@ -121,9 +121,9 @@ class PromptCache(Judge):
             reason = self._automatic_reason(call, read, written)
         if reason == _NO_VERDICT:
             return None
-        said = facts.cache_diagnosis
-        if said is not None and said not in _NO_DIAGNOSIS:
-            reason = DIAGNOSES.get(said, "unknown")
+        diagnosis = facts.cache_diagnosis
+        if diagnosis is not None and diagnosis not in _NO_DIAGNOSIS:
+            reason = DIAGNOSES.get(diagnosis, "unknown")
         rows: tuple[MetricRow, ...] = ()
         if explicit and written:
             # No split by lifetime: 5 minutes, the default.
@@ -150,7 +150,7 @@ class PromptCache(Judge):
     # --- why ------------------------------------------------------------------------------
 
     def _explicit_reason(self, call: EndedCall, read: int, written: int) -> str | None:
-        """The reason of a miss; a hit is followed too, and has none."""
+        """Return the reason of a miss; a hit is followed too, and has none."""
         facts = call.facts
         nothing = not read and not written
         if not self.miss_reasons:
@@ -237,8 +237,8 @@ def _missed(call: EndedCall, *, explicit: bool) -> bool:
     return True
 
 
-def _below_minimum(facts: Facts, prompt: Prompt, least: int, most: int) -> str | None:
-    """Nothing read, nothing written: too short a prefix, if it can be one at all (D: no error, both 0)."""
+def _below_minimum(facts: Facts, prompt: PromptDigests, least: int, most: int) -> str | None:
+    """Give the reason of a call that read and wrote nothing, where its prefix was too short (D: no error)."""
     total = facts.input_tokens
     if total is None:
         return None
@@ -256,14 +256,14 @@ def _minimum(model: str, provider: str) -> tuple[int, int]:
 
 
 def _bare(model: str) -> str:
-    """The model id without the prefixes of gateways and regions."""
+    """Return the model id without the prefixes of gateways and regions."""
     name = model.rsplit("/", 1)[-1]
     at = name.find("claude")
     return name[at:] if at > 0 else name
 
 
 def _workspace(call: EndedCall) -> str:
-    """Whose cache it is: the workspace that the answer names, else the key (digested, never kept)."""
+    """Return whose cache it is: the workspace that the answer names, else the key (digested, never kept)."""
     named = call.response_headers.get("anthropic-workspace-id")
     if named:
         return named

@@ -63,7 +63,7 @@ class Lineage:
         route.append(_REQUEST.pack(first, model, *sections, tail))
 
     def reason(self, key: int, start: float, model: int, sections: Sections, chain: Sequence[int]) -> str:
-        """The first section in which a request differs from every earlier one of its route."""
+        """Return the first section in which a request differs from every earlier one of its route."""
         route = [_Request._make(_REQUEST.unpack(request)) for request in self._routes.peek(key) or ()]
         earlier = [request for request in route if request.first <= start]
         reason = _difference(earlier, model, sections, chain)
@@ -102,7 +102,7 @@ class FirstUse(Locked):
         self._lineage = Lineage(max_scopes)
 
     def reason(self, key: int, start: float, first: float, model: int) -> str | None:
-        """Take in one request; ``first_use`` where no earlier one could have filled the cache."""
+        """Take in one request; return ``first_use`` where no earlier one could have filled the cache."""
         with self._lock:
             reason = self._lineage.reason(key, start, model, _UNKNOWN, ())
             self._lineage.add(key, first, model, _UNKNOWN, 0)

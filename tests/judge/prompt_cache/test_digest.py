@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from lz_otel._extract.request import Fields, decode_request
-from lz_otel._judge.prompt_cache.digest import Digester, Prompt, decode
+from lz_otel._judge.prompt_cache.digest import Digester, PromptDigests, decode
 from lz_otel.model import Request
 from tests.judge.prompt_cache.prompt_calls import WROTE, ended_call, make, messages, said
 
@@ -14,7 +14,7 @@ AUTOMATIC = {"type": "ephemeral"}
 THINKING = {"type": "thinking", "thinking": "hm", "signature": "s"}
 
 
-def prompt(body: dict[str, Any], digester: Digester | None = None) -> Prompt:
+def prompt(body: dict[str, Any], digester: Digester | None = None) -> PromptDigests:
     """A request body's prompt."""
     top = decode(json.dumps(body).encode())
     assert top is not None
