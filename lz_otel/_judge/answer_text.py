@@ -6,7 +6,7 @@ One sink serves all mechanisms of a call. It lives in ``facts.text_sink`` and go
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ class AnswerText:
     def __init__(self, after: Callable[[str], None] | None = None) -> None:
         self.size = 0
         self._after = after
-        self._hash: Any = None
+        self._hash: hashlib.blake2b | None = None
         self._pieces: list[str] = []
         self._room = 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from lz_otel._judge.result import Result
 from lz_otel.mechanisms import BY_NAME, REPLAYS
@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Judge", "is_claude", "succeeded"]
+__all__ = ["Judge", "JudgeArguments", "is_claude", "succeeded"]
+
+
+class JudgeArguments(TypedDict, total=False):
+    """What a `Judge` may be made with besides the markers; for the subclasses that pass it on."""
+
+    prices: Prices | None
+    counted: CountedTokens | None
+    miss_reasons: bool
+    now: Callable[[], float]
 
 
 class Judge:

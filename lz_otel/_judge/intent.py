@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._extract.request import user_id
@@ -17,7 +17,11 @@ from lz_otel._judge.base import Judge, succeeded
 from lz_otel._judge.request_body import request_fields
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["Intent", "unsupported_model"]
@@ -56,8 +60,8 @@ class Intent(Judge):
 
     NAME = "intent"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
         self._asked, self._wrong = self.marker("asked"), self.marker("wrong_header")
         self._beta, self._hit = self.marker("beta"), self.marker("hit")
         self._served = self.marker("served_intent")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
 from lz_otel._judge.base import Judge, is_claude, succeeded
@@ -16,9 +16,12 @@ from lz_otel._judge.request_body import finite_number, header_number, request_fi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Unpack
 
     from lz_otel._extract.request import Fields
+    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts
 
 __all__ = ["Asked", "Pruning", "tag_of"]
@@ -81,8 +84,14 @@ class Pruning(Judge):
 
     NAME = "pruning"
 
-    def __init__(self, *args: Any, environ: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        signals: Signals,
+        *,
+        environ: Mapping[str, str] | None = None,
+        **arguments: Unpack[JudgeArguments],
+    ) -> None:
+        super().__init__(signals, **arguments)
         environ = os.environ if environ is None else environ
         asked = _asked(environ.get(self.marker("asked_env"), ""), environ.get(self.marker("ratio_env")))
         self._environment = asked if asked is not None and asked.enabled else None
@@ -145,7 +154,7 @@ class Pruning(Judge):
         return self._environment if self._environment is not None and is_claude(call.facts) else None
 
     def _pruned(self, call: EndedCall, top: Fields | None) -> tuple[int | None, int | None]:
-        """Return tokens cut and tokens before, from the first that states them: usage, header, token counting."""
+        """Return tokens cut and tokens before, as usage, header or a token counting states them."""
         facts = call.facts
         billed = facts.input_tokens
         stated = self._usage(facts, self._field)

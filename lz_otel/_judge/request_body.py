@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -87,7 +87,7 @@ def header_number(headers: Mapping[str, str], name: str, malformed: list[str]) -
     return None
 
 
-def decoded_json(raw: msgspec.Raw) -> Any:
+def decoded_json(raw: msgspec.Raw) -> object:
     """Decode a part left undecoded as Python objects; ``None`` when it is absent or too deep."""
     try:
         return msgspec.json.decode(raw)
@@ -106,9 +106,9 @@ def system_text(top: Fields) -> str | None:
         first = top.messages[0] if top.messages else None
         if first is None or not _may_be_system(first):
             return None
-        first = decoded_json(first)
-        if isinstance(first, dict) and first.get("role") == "system":
-            system = first.get("content")
+        message = decoded_json(first)
+        if isinstance(message, dict) and message.get("role") == "system":
+            system = message.get("content")
     if isinstance(system, str):
         return system
     if isinstance(system, list):
@@ -121,7 +121,7 @@ def system_text(top: Fields) -> str | None:
 _SKIPPED = frozenset({"type", "role", "id", "data", "url", "signature", "media_type", "tool_use_id", "model"})
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     stack = [value]
     while stack:
         item = stack.pop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet
@@ -10,7 +10,11 @@ from lz_otel._judge.base import Judge, succeeded
 from lz_otel._judge.gateways import cache_reading, gateway_detours
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
 __all__ = ["ResponseCache"]
@@ -30,8 +34,8 @@ class ResponseCache(Judge):
 
     NAME = "response_cache"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
         self._hosts: BoundedSet[str] = BoundedSet(MAX_HOSTS)
 
     def judge(self, call: EndedCall) -> Result | None:

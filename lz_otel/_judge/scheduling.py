@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,8 +23,11 @@ from lz_otel._judge.simhash import Shape, resembles, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
+    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["Budget", "Scheduling"]
@@ -80,8 +83,10 @@ class Scheduling(Judge):
 
     NAME = "scheduling"
 
-    def __init__(self, *args: Any, budget: Budget | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self, signals: Signals, *, budget: Budget | None = None, **arguments: Unpack[JudgeArguments]
+    ) -> None:
+        super().__init__(signals, **arguments)
         self._hint, self._served = self.marker("hint"), self.marker("served")
         self._policy = self.marker("cache_policy")
         self.budget = Budget() if budget is None else budget

@@ -10,7 +10,7 @@ agree with the client's own count, is counted as evidence and never makes a hit.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet, digest
@@ -20,6 +20,10 @@ from lz_otel._judge.result import Result
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from lz_otel._judge.base import JudgeArguments
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
 __all__ = ["Symbolic"]
@@ -40,8 +44,8 @@ class Symbolic(Judge):
 
     NAME = "symbolic"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
         self._hits: BoundedSet[int] = BoundedSet(MAX_FINGERPRINTS)
         self._logged = False
         self._layer = self.marker("layer")

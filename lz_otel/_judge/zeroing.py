@@ -16,8 +16,11 @@ from lz_otel._judge.request_body import finite_number, request_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
+    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["Masks", "Report", "Zeroing", "parse_mask", "parse_report"]
@@ -143,8 +146,8 @@ class Zeroing(Judge):
 
     NAME = "zeroing"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
         self._asked, self._context = self.marker("asked"), self.marker("context_type")
         self._report = self.marker("report")
 

@@ -5,6 +5,8 @@ the path of a request, nothing is sent, and nothing holds a text. Thresholds and
 000 and 001), the estimators **C**.
 """
 
+from __future__ import annotations
+
 from lz_otel.explain.causes import CAUSES, Cause, courtesy_phrases
 from lz_otel.explain.conditions import ConditionEstimate, Conditions, RequestHistory, explain
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel.explain.prompt_parts import words_of
 
@@ -136,7 +136,7 @@ def _unclosed(text: str) -> bool:
     return any(depth.values()) or re.search(r"</?[A-Za-z][^<>]*(?:<|$)", text) is not None
 
 
-def _has_key(value: Any, key: str) -> bool:
+def _has_key(value: object, key: str) -> bool:
     stack = [value]
     while stack:
         item = stack.pop()

@@ -37,7 +37,7 @@ class PromptParts(NamedTuple):
     user: tuple[str, ...]
     text: str
     instructions: str
-    schema: Any
+    schema: object
     temperature: bool
     region: str | None
 
@@ -80,7 +80,7 @@ class PromptParts(NamedTuple):
         )
 
 
-def _text(content: Any) -> str:
+def _text(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -88,7 +88,7 @@ def _text(content: Any) -> str:
     return ""
 
 
-def _schema(fields: Mapping[str, Any]) -> Any:
+def _schema(fields: Mapping[str, Any]) -> object:
     config = fields.get("output_config")
     for holder in (fields.get("output_format"), config.get("format") if isinstance(config, dict) else None):
         if isinstance(holder, dict) and holder.get("schema") is not None:

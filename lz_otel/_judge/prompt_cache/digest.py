@@ -240,7 +240,7 @@ def _append(pieces: Iterable[_Piece], digest: int, chain: list[int], marks: list
     return digest
 
 
-def _mark_last(control: Any, pieces: list[_Piece], end: int, marks: list[Mark]) -> None:
+def _mark_last(control: object, pieces: list[_Piece], end: int, marks: list[Mark]) -> None:
     """Add the breakpoint that is asked for behind the last block that may have one."""
     ttl = _lifetime(msgspec.json.encode(control))
     for piece in reversed(pieces):
@@ -289,7 +289,7 @@ def _text(digest: int, content: bytes) -> _Piece:
 
 
 def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Piece:
-    """Return the piece of a list of blocks. A text block has its text's digest: a string is the same content."""
+    """Return the piece of a list of blocks. A text block has its text's digest, as a string has."""
     blocks: list[int] = []
     sizes: list[int] = []
     marks: list[Mark] = []
@@ -310,7 +310,9 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Piece:
         if texts and kind == b'"text"' and text[:1] == b'"':
             cacheable = len(text) > 2
             citations = bytes(part.citations)
-            content: Any = (role, text) if citations in (b"", b"null") else (role, text, citations)
+            content: tuple[object, ...] = (
+                (role, text) if citations in (b"", b"null") else (role, text, citations)
+            )
             size = len(text)
         else:
             if b'"cache_control"' in data:

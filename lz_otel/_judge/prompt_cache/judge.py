@@ -11,7 +11,7 @@ Why a miss: the vendor's own diagnosis where it gives one; else by following the
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._extract.request import Fields
@@ -26,7 +26,10 @@ from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
+    from lz_otel._judge.base import JudgeArguments
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["DIAGNOSES", "PromptCache"]
@@ -77,7 +80,7 @@ class PromptCache(Judge):
     ``unknown``.
 
     Args:
-        args, kwargs: as of `Judge`.
+        signals, arguments: as of `Judge`.
         max_scopes: most routes whose last 64 requests are remembered.
         max_entries: most prefixes remembered. With the defaults all of its memory stays below 16 MB
             when full, of digests and times only.
@@ -89,13 +92,14 @@ class PromptCache(Judge):
 
     def __init__(
         self,
-        *args: Any,
+        signals: Signals,
+        *,
         max_scopes: int = 256,
         max_entries: int = 16_384,
         clock: Callable[[float], float] | None = None,
-        **kwargs: Any,
+        **arguments: Unpack[JudgeArguments],
     ) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(signals, **arguments)
         self.clock = clock
         self._digester = Digester()
         self._places: BoundedMap[int, Place] = BoundedMap(max_scopes * 4)
