@@ -87,3 +87,10 @@ def chat(question: str, system: str = LONG, **more: Any) -> dict[str, Any]:
     """A Chat Completions request."""
     sent = [{"role": "system", "content": system}, {"role": "user", "content": question}]
     return {"model": "gpt-6-sol", "messages": sent, **more}
+
+
+def after(before: dict[str, Any], now: dict[str, Any], *, gap: float = 10.0, **known: Any) -> Any:
+    """What is said about a miss after one request that wrote."""
+    judge = make()
+    said(judge, ended_call(before, **WROTE))
+    return said(judge, ended_call(now, at=1000.0 + gap, **{**WROTE, **known}))

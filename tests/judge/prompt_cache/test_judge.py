@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,19 @@ from lz_otel._judge.prompt_cache.judge import DIAGNOSES
 from lz_otel._judge.prompt_cache.lineage import Sections
 from lz_otel._price.cost import Prices
 from lz_otel.catalogue import MISS_REASONS
-from tests.judge.prompt_cache.prompt_calls import chat, counted, ended_call, make, messages, said
+from tests.judge.prompt_cache.prompt_calls import (
+    LONG,
+    NOTHING,
+    OPENAI,
+    SYSTEM,
+    WROTE,
+    chat,
+    counted,
+    ended_call,
+    make,
+    messages,
+    said,
+)
 
 # --- verdicts ---------------------------------------------------------------------------------
 
@@ -164,3 +177,115 @@ def test_a_cost_of_the_providers_own_tells_no_saving() -> None:
     result = judge.judge(ended_call(messages("q"), cache_read_tokens=5, cost_reported=0.01))
     assert result is not None
     assert result.saved_usd is None
+
+
+# --- bounds -----------------------------------------------------------------------------------
+
+
+def test_reasons_can_be_switched_off() -> None:
+    """Without miss reasons nothing is digested; what the counts alone tell is still told."""
+    judge = make(miss_reasons=False)
+    said(judge, ended_call(messages("q"), **WROTE))
+    assert said(judge, ended_call(messages("q"), at=1400.0, **WROTE)) == ("miss", "unknown")
+    assert said(judge, ended_call(messages("q"), **{**NOTHING, "input_tokens": 100})) == (
+        "miss",
+        "below_minimum",
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"\xff\xfe",
+        b'{"cache_control":',
+        b'{"cache_control":1,"messages":{}}',
+        b'["cache_control"]',
+        b'{"messages":[1,"x",null,{"content":5},{"content":[1,{"type":3,"cache_control":{}}]}]}',
+        b'{"system":7,"tools":"x","messages":[{"content":[' + b"[" * 3000 + b'"cache_control":1',
+    ],
+)
+def test_odd_bodies_are_not_explained(raw: bytes) -> None:
+    """Whatever the body is, the counts give the verdict and nothing fails."""
+    given_ = ended_call(messages("q"), **WROTE)
+    given_.facts.request_fields, given_.request.body = None, raw
+    assert said(make(), given_) in (("miss", "unknown"), ("miss", "first_use"))
+
+
+def test_memory_is_bounded() -> None:
+    """Any number of prompts, routes and models leaves no more than the stated numbers of entries."""
+    judge = make(max_scopes=4, max_entries=64)
+    for number in range(600):
+        model, route = f"claude-{number % 40}", f"r{number % 30}"
+        said(judge, ended_call(messages(f"q{number}", model=model), at=float(number), route=route, **WROTE))
+        said(
+            judge,
+            ended_call(
+                chat(f"q{number}", model=model[7:], system=f"{number}{LONG}"),
+                at=float(number),
+                route=route,
+                **OPENAI,
+            ),
+        )
+    explicit, automatic = judge._explicit, judge._automatic
+    sizes = [
+        len(explicit._entries),
+        len(explicit._lineage._routes),
+        len(explicit._models),
+        len(automatic._entries),
+    ]
+    assert all(size <= bound for size, bound in zip(sizes, (64, 4, 4, 32), strict=True))
+    assert max(len(models) for _, models in explicit._models.items()) <= 16
+
+
+def test_no_text_is_kept() -> None:
+    """Nothing that can be reached from the mechanism holds a piece of a prompt."""
+    judge = make()
+    said(
+        judge, ended_call(messages("CANARY-TEXT", system="CANARY-TEXT " + SYSTEM), key="CANARY-KEY", **WROTE)
+    )
+    said(judge, ended_call(chat("CANARY-TEXT", system="CANARY-TEXT " + LONG), key="CANARY-KEY", **OPENAI))
+    seen: set[int] = set()
+    stack: list[Any] = [judge]
+    while stack:
+        item = stack.pop()
+        if id(item) in seen or isinstance(item, (type, int, float)) or item is judge.signals:
+            continue
+        seen.add(id(item))
+        if isinstance(item, (str, bytes)):
+            assert "CANARY" not in str(item)
+        elif isinstance(item, dict):
+            stack += [*item.keys(), *item.values()]
+        elif isinstance(item, (list, tuple, set, frozenset)) or type(item).__name__ == "deque":
+            stack += list(item)
+        else:
+            slots = [
+                n for c in type(item).__mro__ for n in getattr(c, "__slots__", ()) if not n.startswith("__")
+            ]
+            stack += [getattr(item, n) for n in slots if hasattr(item, n)] + list(
+                getattr(item, "__dict__", {}).values()
+            )
+    assert len(seen) > 20
+
+
+def test_two_threads_at_once() -> None:
+    """Threads that judge at once neither fail nor lose the bounds."""
+    judge = make(max_entries=32, max_scopes=2)
+    failures: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            for number in range(150):
+                body = messages(f"{name}{number % 7}", model=f"claude-{number % 3}")
+                said(judge, ended_call(body, at=float(number * 100), route=f"r{number % 5}", **WROTE))
+                said(judge, ended_call(chat(f"{name}{number}"), at=float(number * 100), route="r", **OPENAI))
+        except BaseException as exc:
+            failures.append(exc)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(judge._explicit._entries) <= 32
