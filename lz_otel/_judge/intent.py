@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Intent", "unsupported_model"]
+__all__ = ["IntentJudge", "unsupported_model"]
 
 BETA = "tools-2024-08-06"
 FIRST_MODEL = "20240620"  # claude-3-5-sonnet-20240620
@@ -45,7 +45,7 @@ def unsupported_model(model: str | None) -> bool:
     return _OLD.search(model) is not None or (date is not None and date[1] < FIRST_MODEL)
 
 
-class Intent(Judge):
+class IntentJudge(Judge):
     """Hit: response header ``x-anthropic-layer-zero: true``. Fallback: asked, a success, and no such header.
 
     The reason is the first that applies: ``wrong_header``, ``no_beta``, ``not_streaming``,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts
 
-__all__ = ["Asked", "Pruning", "tag_of"]
+__all__ = ["Asked", "PruningJudge", "tag_of"]
 
 _FIRST_LINE = 512
 _TAG = re.compile(r"<layer-zero((?:\s+[a-z_]{1,32}\s*=\s*(?:\"[^\"<>]{0,64}\"|'[^'<>]{0,64}'))*)\s*/?>")
@@ -69,7 +69,7 @@ def _asked(enabled: str, ratio: str | None) -> Asked | None:
     return Asked(True, value) if 0.0 <= value <= 1.0 else Asked(True, None, malformed=True)
 
 
-class Pruning(Judge):
+class PruningJudge(Judge):
     """Hit: asked for (or reported unasked) and at least one input token was cut.
 
     Fallback: ``rejected`` (400 with an ``error.code``), ``no_report`` (nothing says what was cut),

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
-__all__ = ["ResponseCache"]
+__all__ = ["ResponseCacheJudge"]
 
 MAX_HOSTS = 256
 
 
-class ResponseCache(Judge):
+class ResponseCacheJudge(Judge):
     """Hit, miss and bypass as the gateway's header says them; fallback where it fell back or retried.
 
     What it cannot know: a miss that the gateway does not state (LiteLLM states hits only), and

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Budget", "Scheduling"]
+__all__ = ["Budget", "SchedulingJudge"]
 
 SIMILARITY = 0.92  # (A)
 RECENT = 100  # prompts (A)
@@ -65,7 +65,7 @@ class Budget:
         self._saved -= seconds
 
 
-class Scheduling(Judge):
+class SchedulingJudge(Judge):
     """Hit: ``x-anthropic-layer-served: zero``. Fallback: asked for, and ``served_standard`` or, without
     that header, ``not_served``. Miss: the header says ``standard`` and nobody asked. Bypass: hint ``legacy``.
 

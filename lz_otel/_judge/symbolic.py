@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
-__all__ = ["Symbolic"]
+__all__ = ["SymbolicJudge"]
 
 _LOG = logging.getLogger("lz_otel")
 INPUT_TOLERANCE = 3  # tokens (A)
 MAX_FINGERPRINTS = 10_000
 
 
-class Symbolic(Judge):
+class SymbolicJudge(Judge):
     """Hit: ``x-anthropic-layer: zero`` on a success. Miss: any other success of a Claude call.
 
     What it cannot know: whether another process has paid for the cold start of a fingerprint;

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Masks", "Report", "Zeroing", "parse_mask", "parse_report"]
+__all__ = ["Masks", "Report", "ZeroingJudge", "parse_mask", "parse_report"]
 
 MAX_TOKENS = 8192  # above it the mechanism is off (003 3.1)
 _MAX_REPORT = 8192  # characters of the header
@@ -133,7 +133,7 @@ class Masks:
             self._next(value)
 
 
-class Zeroing(Judge):
+class ZeroingJudge(Judge):
     """Hit: a report says that no fallback was triggered. Fallback: it was (``triggered``), or it was
     asked for and no report came (``too_long`` above 8,192 max_tokens, else ``no_report``).
 

@@ -11,7 +11,7 @@ from lz_otel import _runtime
 from lz_otel._ground.guard import guard
 from lz_otel._judge import signals
 from lz_otel._judge.in_force import MechanismsInForce
-from lz_otel._judge.symbolic import Symbolic
+from lz_otel._judge.symbolic import SymbolicJudge
 from lz_otel._price.cost import Prices
 from lz_otel.mechanisms import NAMES
 from tests.judge.ended_calls import body, ended_call
@@ -127,7 +127,7 @@ def test_one_that_fails_does_not_silence_the_others(monkeypatch: pytest.MonkeyPa
     faults: list[str] = []
     monkeypatch.setattr(guard, "on_fault", faults.append)
     monkeypatch.setattr(guard, "strict", False)
-    monkeypatch.setattr(Symbolic, "judge", lambda *_: 1 / 0)
+    monkeypatch.setattr(SymbolicJudge, "judge", lambda *_: 1 / 0)
     assert ["pruning", "intent", "zeroing", "scheduling", "prompt_cache"] == names(in_force(), call({}))
     assert ["judge"] == faults
 

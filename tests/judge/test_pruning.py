@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lz_otel._judge import signals
-from lz_otel._judge.pruning import Asked, Pruning, tag_of
+from lz_otel._judge.pruning import Asked, PruningJudge, tag_of
 from lz_otel._judge.request_body import CountedTokens
 from lz_otel._price.cost import Prices
 from tests.judge.ended_calls import body, ended_call, make, rows, said
@@ -118,7 +118,7 @@ def test_bad_header_is_counted(header: str) -> None:
 def test_environment_asks_for_every_claude_call() -> None:
     """The environment variables ask, for Claude models only."""
     environ = {"ANTHROPIC_EXPERIMENTAL_LAYER_ZERO": "true", "ANTHROPIC_LAYER_ZERO_PRUNE_RATIO": "0.35"}
-    mechanism = Pruning(signals.load(), environ=environ)
+    mechanism = PruningJudge(signals.load(), environ=environ)
     result = mechanism.judge(ended_call(**ZERO))
     assert (said(result), rows(result)[RATIO]) == (("hit", None), 0.35)
     assert mechanism.judge(ended_call(provider="openai", request_model="gpt-5")) is None
@@ -279,7 +279,7 @@ def test_override_of_the_chosen_fields(tmp_path: Any) -> None:
         '[pruning.pruned_tokens]\nname = "usage.layer_zero.cut"\n'
         '[pruning.pruned_tokens_header]\nname = "X-Cut"\n'
     )
-    mechanism = Pruning(signals.load(str(path)), counted=CountedTokens(), environ={})
+    mechanism = PruningJudge(signals.load(str(path)), counted=CountedTokens(), environ={})
     assert rows(mechanism.judge(ended_call(layer_zero={"cut": 9})))[PRUNED] == 9
     assert rows(mechanism.judge(ended_call({}, {"x-cut": "8"})))[PRUNED] == 8
     assert mechanism.judge(ended_call(**ZERO)) is None

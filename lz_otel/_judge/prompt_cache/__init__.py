@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lz_otel._judge.prompt_cache.judge import PromptCache
+from lz_otel._judge.prompt_cache.judge import PromptCacheJudge
 
-__all__ = ["PromptCache"]
+__all__ = ["PromptCacheJudge"]

@@ -35,11 +35,11 @@ _KEPT_FROM, _KEPT_TO = 0.7, 2.5  # part of the grid that is remembered, as multi
 MAX_MODELS = 16
 
 
-class _Message(msgspec.Struct, gc=False):
+class _Role(msgspec.Struct, gc=False):
     role: Any = None
 
 
-_MESSAGE = msgspec.json.Decoder(_Message)
+_MESSAGE = msgspec.json.Decoder(_Role)
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 

@@ -77,7 +77,7 @@ class Head(msgspec.Struct, gc=False):
     sections: Sections
 
 
-class _Message(msgspec.Struct, gc=False):
+class _MessageParts(msgspec.Struct, gc=False):
     role: Raw = NOTHING
     content: Raw = NOTHING
 
@@ -95,7 +95,7 @@ class _ToolConfig(msgspec.Struct, gc=False):
 
 
 _TOP = msgspec.json.Decoder(Top)
-_MESSAGE = msgspec.json.Decoder(_Message)
+_MESSAGE = msgspec.json.Decoder(_MessageParts)
 _PART = msgspec.json.Decoder(_Part)
 _LIST = msgspec.json.Decoder(list[Raw])
 _TOOL_CONFIG = msgspec.json.Decoder(_ToolConfig)

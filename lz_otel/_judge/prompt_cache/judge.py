@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["DIAGNOSES", "PromptCache"]
+__all__ = ["DIAGNOSES", "PromptCacheJudge"]
 
 MAX_BODY = 32 << 20
 """Longest request body that is digested, bytes (the vendor's own limit)."""
@@ -72,7 +72,7 @@ _NO_VERDICT = ""  # the word cache_control stood in a text, the request has no b
 _PASSING_KEYS = ("Bearer ey", "Bearer ya29.", "AWS4-HMAC")
 
 
-class PromptCache(Judge):
+class PromptCacheJudge(Judge):
     """As the module says. Nothing is asked of the user, so the mechanism has no marker of its own.
 
     What it cannot know: what other processes write, read or keep alive; entries that the provider

@@ -30,10 +30,10 @@ class Sections(NamedTuple):
 
 
 _REQUEST = Struct("dqqqqq")
-"""A `_Request`, packed: 81 bytes."""
+"""A `_RouteRequest`, packed: 81 bytes."""
 
 
-class _Request(NamedTuple):
+class _RouteRequest(NamedTuple):
     """One request: when its answer began, its model, its sections, and the digest of its whole prompt."""
 
     first: float
@@ -64,7 +64,7 @@ class Lineage:
 
     def reason(self, key: int, start: float, model: int, sections: Sections, chain: Sequence[int]) -> str:
         """Return the first section in which a request differs from every earlier one of its route."""
-        route = [_Request._make(_REQUEST.unpack(request)) for request in self._routes.peek(key) or ()]
+        route = [_RouteRequest._make(_REQUEST.unpack(request)) for request in self._routes.peek(key) or ()]
         earlier = [request for request in route if request.first <= start]
         reason = _difference(earlier, model, sections, chain)
         if len(earlier) < len(route):
@@ -73,7 +73,9 @@ class Lineage:
         return reason
 
 
-def _difference(earlier: Iterable[_Request], model: int, sections: Sections, chain: Sequence[int]) -> str:
+def _difference(
+    earlier: Iterable[_RouteRequest], model: int, sections: Sections, chain: Sequence[int]
+) -> str:
     same = [request for request in earlier if request.model == model]
     if not same:
         return "first_use"

@@ -7,7 +7,7 @@ from typing import Any
 
 from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._judge import signals
-from lz_otel._judge.prompt_cache import PromptCache
+from lz_otel._judge.prompt_cache import PromptCacheJudge
 from lz_otel.model import EndedCall, Facts, Request
 
 WROTE = {"cache_read_tokens": 0, "cache_write_tokens": 4900}
@@ -18,9 +18,9 @@ SYSTEM = "You answer questions about the manual. " * 80  # about 780 tokens
 LONG = "Chapter one of the manual tells how to begin. " * 500
 
 
-def make(**arguments: Any) -> PromptCache:
+def make(**arguments: Any) -> PromptCacheJudge:
     """The mechanism with the built-in markers."""
-    return PromptCache(signals.load(), **arguments)
+    return PromptCacheJudge(signals.load(), **arguments)
 
 
 def ended_call(
@@ -59,7 +59,7 @@ def ended_call(
     )
 
 
-def said(judge: PromptCache, given_: EndedCall) -> tuple[str, str | None] | None:
+def said(judge: PromptCacheJudge, given_: EndedCall) -> tuple[str, str | None] | None:
     """Decision and reason."""
     result = judge.judge(given_)
     if result is None or result.verdict is None:
@@ -67,7 +67,7 @@ def said(judge: PromptCache, given_: EndedCall) -> tuple[str, str | None] | None
     return result.verdict.decision, result.verdict.reason
 
 
-def counted(judge: PromptCache, given_: EndedCall) -> dict[tuple[str, ...], float]:
+def counted(judge: PromptCacheJudge, given_: EndedCall) -> dict[tuple[str, ...], float]:
     """Measurements by name and labels."""
     result = judge.judge(given_)
     return {} if result is None else {(m.name, *labels): value for m, labels, value in result.measurements}

@@ -32,10 +32,10 @@ from tests.judge.prompt_cache.prompt_calls import (
 # --- verdicts ---------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
-    from lz_otel._judge.prompt_cache import PromptCache
+    from lz_otel._judge.prompt_cache import PromptCacheJudge
 
 
-def fill(judge: PromptCache) -> None:
+def fill(judge: PromptCacheJudge) -> None:
     """Put in more than it may hold."""
     bits = random.Random(1).getrandbits
 
