@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from lz_otel._price.price_file import load_table
+from lz_otel._price.table import Rates
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
-    from lz_otel._price.table import Rates, Table
+    from lz_otel._price.table import Table
     from lz_otel.model import Request
 
 __all__ = ["Cost", "FastPrice", "Prices"]

@@ -7,11 +7,10 @@ the path of a request, nothing is sent, and nothing holds a text. Thresholds and
 
 from __future__ import annotations
 
-from lz_otel.explain.causes import CAUSES, Cause, courtesy_phrases
+from lz_otel.explain.causes import Cause, courtesy_phrases
 from lz_otel.explain.conditions import ConditionEstimate, Conditions, RequestHistory, explain
 
 __all__ = [
-    "CAUSES",
     "Cause",
     "ConditionEstimate",
     "Conditions",

@@ -24,7 +24,7 @@ class Cause(NamedTuple):
     """What speaks against a fast path in a request.
 
     Attributes:
-        name: a key of `CAUSES`.
+        name: one of a closed list, such as ``thinking_words``.
         advice: what to do about it, with the place in the articles; never a piece of the prompt.
     """
 
@@ -160,12 +160,12 @@ _CJK_PHRASE = re.compile("|".join(sorted((w for w in _COURTESY if not w.isascii(
 def courtesy_phrases(messages: Iterable[str], top: int = 50) -> list[tuple[str, float]]:
     """Return the courtesy phrases of user messages with their weights (TF-IDF; A, 001 6), the heaviest first.
 
+    Single words and pairs of words that hold a word of courtesy, and Chinese set phrases. The weight is the
+    number of occurrences times ``1 + log((1 + messages) / (1 + messages that hold it))``.
+
     Args:
         messages: texts of user messages.
         top: most phrases returned.
-
-    Single words and pairs of words that hold a word of courtesy, and Chinese set phrases. The weight is the
-    number of occurrences times ``1 + log((1 + messages) / (1 + messages that hold it))``.
     """
     totals: Counter[str] = Counter()
     holders: Counter[str] = Counter()

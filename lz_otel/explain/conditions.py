@@ -62,7 +62,7 @@ class Conditions(NamedTuple):
         determinism: how surely the output has one form, 0 to 1; at least 0.94.
         entropy: bits per token; at most 2.1.
         similarity: to the nearest request of the history, 0 to 1; at least 0.88. ``None`` without a history.
-        causes: what else speaks against a hit, with advice, in the order of `CAUSES`.
+        causes: what else speaks against a hit, with advice.
     """
 
     structure: ConditionEstimate

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lz_otel.explain import CAUSES, courtesy_phrases, explain
+from lz_otel.explain import courtesy_phrases, explain
+from lz_otel.explain.causes import CAUSES
 
 if TYPE_CHECKING:
     from lz_otel.explain import Conditions
