@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.attempt import Attempt
     from lz_otel._capture.call import Call
-    from lz_otel._judge.judges import Judges
+    from lz_otel._judge.in_force import MechanismsInForce
     from lz_otel._measure.labels import Labels
     from lz_otel._measure.spans import Spans
     from lz_otel._measure.store import Store
@@ -64,7 +64,7 @@ class Later:
         store: Store,
         labels: Labels,
         *,
-        judges: Judges | None = None,
+        judges: MechanismsInForce | None = None,
         prices: Prices | None = None,
         spans: Spans | None = None,
         providers: Mapping[str, str] | None = None,

@@ -140,10 +140,10 @@ class _Runtime:
         if settings.mechanisms == ("none",):
             return None
         from lz_otel._judge import signals
-        from lz_otel._judge.judges import Judges
+        from lz_otel._judge.in_force import MechanismsInForce
 
         table = signals.load(settings.signals, settings.response_cache_header)
-        return Judges(table, settings.mechanisms, self.prices, miss_reasons=settings.miss_reasons)
+        return MechanismsInForce(table, settings.mechanisms, self.prices, miss_reasons=settings.miss_reasons)
 
     def _make_spans(self, tracer_provider: TracerProvider | None) -> Spans | None:
         if self.settings.spans == "off":

@@ -16,7 +16,7 @@ import pytest
 import lz_otel
 from lz_otel._config import SETTINGS, InstrumentSettings, Settings, load
 from lz_otel._extract import candidate, identify
-from lz_otel._price.table import load_table
+from lz_otel._price.price_file import load_table
 from lz_otel.errors import ConfigurationError
 from lz_otel.model import Request
 

@@ -1,23 +1,29 @@
-"""From an exchange to verdicts: one module per mechanism, all of one shape (`base.Mechanism`)."""
+"""From a call to verdicts: one module per row of `lz_otel.mechanisms`, of its name, with its `base.Judge`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+import importlib.util
 
-from lz_otel._judge.intent import Intent
-from lz_otel._judge.prompt_cache import PromptCache
-from lz_otel._judge.pruning import Pruning
-from lz_otel._judge.response_cache import ResponseCache
-from lz_otel._judge.scheduling import Scheduling
-from lz_otel._judge.symbolic import Symbolic
-from lz_otel._judge.zeroing import Zeroing
+from lz_otel._judge.base import Judge
 
-if TYPE_CHECKING:
-    from lz_otel._judge.base import Mechanism
+__all__ = ["judge_class"]
 
-__all__ = ["MECHANISMS"]
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    cls.NAME: cls for cls in (Symbolic, Pruning, Intent, Zeroing, Scheduling, PromptCache, ResponseCache)
-}
-"""Class of each mechanism, by its name in the catalogue."""
+def judge_class(name: str) -> type[Judge]:
+    """Return the class that judges a mechanism: the one of the module ``_judge.<name>`` with this ``NAME``.
+
+    Args:
+        name: name of the mechanism, as in `lz_otel.mechanisms`.
+
+    Raises:
+        LookupError: the mechanism has no judge; the text names the file to write.
+    """
+    module = f"{__name__}.{name}"
+    if importlib.util.find_spec(module) is not None:
+        for value in vars(importlib.import_module(module)).values():
+            if isinstance(value, type) and issubclass(value, Judge) and name == value.NAME:
+                return value
+    raise LookupError(
+        f"lz_otel/_judge/{name}.py must hold the judge of {name!r}: a subclass of Judge with NAME = {name!r}"
+    )

@@ -1,4 +1,4 @@
-"""What the mechanisms want to see of an answer while it passes: its digest, and a bounded piece of it.
+"""What the mechanisms need of an answer while it passes: its digest, and a bounded piece of it.
 
 One sink serves all mechanisms of a call. It lives in ``facts.text_sink`` and goes with the call.
 """
@@ -6,17 +6,17 @@ One sink serves all mechanisms of a call. It lives in ``facts.text_sink`` and go
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lz_otel.model import Facts
 
-__all__ = ["TextSink", "text_sink"]
+__all__ = ["AnswerText", "answer_text"]
 
 
-class TextSink:
+class AnswerText:
     """Called with each piece of the output text, in order; about 1 µs per piece."""
 
     __slots__ = ("_after", "_hash", "_pieces", "_room", "size")
@@ -24,17 +24,17 @@ class TextSink:
     def __init__(self, after: Callable[[str], None] | None = None) -> None:
         self.size = 0
         self._after = after
-        self._hash: Any = None
+        self._hash: hashlib.blake2b | None = None
         self._pieces: list[str] = []
         self._room = 0
 
     def want_digest(self) -> None:
-        """From now on, digest the text."""
+        """Digest the text from now on."""
         if self._hash is None:
             self._hash = hashlib.blake2b(digest_size=16)
 
     def want_text(self, limit: int) -> None:
-        """From now on, keep the first ``limit`` characters."""
+        """From now on keep the first ``limit`` characters."""
         self._room = max(self._room, limit)
 
     def __call__(self, piece: str) -> None:
@@ -48,17 +48,17 @@ class TextSink:
             self._after(piece)
 
     def digest(self) -> bytes | None:
-        """16 bytes over the text as it came, white space included; ``None`` without any text."""
+        """Return 16 bytes over the text as it came, white space included; ``None`` without any text."""
         return self._hash.digest() if self._hash is not None and self.size else None
 
     def text(self) -> str:
-        """The text kept."""
+        """Return the text kept."""
         return "".join(self._pieces)
 
 
-def text_sink(facts: Facts) -> TextSink:
-    """The sink of this call, put there if need be; one that is not ours goes on being called."""
+def answer_text(facts: Facts) -> AnswerText:
+    """Return the sink of this call, put there if need be; one that is not ours goes on being called."""
     sink = facts.text_sink
-    if not isinstance(sink, TextSink):
-        sink = facts.text_sink = TextSink(sink)
+    if not isinstance(sink, AnswerText):
+        sink = facts.text_sink = AnswerText(sink)
     return sink

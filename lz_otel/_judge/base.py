@@ -1,28 +1,37 @@
-"""The shape that all mechanisms share."""
+"""The shape that the judges of all mechanisms share."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
-from lz_otel._ground.headers import disjoint
-from lz_otel._judge.gateways import read
 from lz_otel._judge.result import Result
+from lz_otel.mechanisms import BY_NAME, REPLAYS
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lz_otel._judge.request_body import CountedTokens
+    from lz_otel._judge.result import MetricRow
     from lz_otel._judge.signals import Signals
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Mechanism", "is_claude", "ok"]
+__all__ = ["Judge", "JudgeArguments", "is_claude", "succeeded"]
 
 
-class Mechanism:
-    """One way in which a call can be served without the full price of inference.
+class JudgeArguments(TypedDict, total=False):
+    """What a `Judge` may be made with besides the markers; for the subclasses that pass it on."""
+
+    prices: Prices | None
+    counted: CountedTokens | None
+    miss_reasons: bool
+    now: Callable[[], float]
+
+
+class Judge:
+    """Tells of each call whether one mechanism has served it.
 
     Args:
         signals: the table of wire markers in force.
@@ -32,12 +41,14 @@ class Mechanism:
         now: epoch seconds, for prices.
 
     Attributes:
-        NAME: name of the mechanism, as in the catalogue.
-        BEGINS: whether `begin` does anything.
+        NAME: name of the mechanism, as in `lz_otel.mechanisms`.
+        ASKED_ALWAYS: whether it has no marker that could wake it: it is asked about every call, and last.
+        replays: whether its hit is a stored answer: the headers and the usage of the call are those of an
+            earlier one, so no other mechanism is asked about it.
     """
 
     NAME: ClassVar[str] = ""
-    BEGINS: ClassVar[bool] = False
+    ASKED_ALWAYS: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -53,37 +64,35 @@ class Mechanism:
         self.counted = counted
         self.miss_reasons = miss_reasons
         self.now = now
+        self.replays = BY_NAME[self.NAME].effect == REPLAYS
 
     def begin(self, request: Request, facts: Facts) -> None:
-        """The response's head has arrived, its body has not: put sinks where they are needed."""
+        """Put sinks where they are needed: the response's head has arrived, its body has not."""
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """The conclusion about an ended call; ``None`` when there is nothing to say."""
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude about an ended call; ``None`` when there is nothing to say."""
         raise NotImplementedError
 
-    def _replayed(self, exchange: EndedCall) -> bool:
-        """Whether a gateway's store answered: headers and usage are those of an earlier call."""
-        headers = exchange.response_headers
-        if disjoint(self.signals.cache_headers, headers):
-            return False
-        reading = read(headers, self.signals.response_cache_header)
-        return reading is not None and reading.decision == "hit"
+    def marker(self, key: str) -> str:
+        """Return the name on the wire of one of the mechanism's markers (`Signals.name`)."""
+        return self.signals.name(self.NAME, key)
 
     def _result(
         self,
         decision: str | None,
         reason: str | None = None,
-        rows: tuple[tuple[Any, tuple[str, ...], float], ...] = (),
+        rows: Iterable[MetricRow] = (),
         saved: float | None = None,
     ) -> Result | None:
+        rows = tuple(rows)
         if decision is None:
             return Result(None, rows) if rows else None
         return Result(Verdict(self.NAME, decision, reason), rows, saved)
 
 
-def ok(exchange: EndedCall) -> bool:
+def succeeded(call: EndedCall) -> bool:
     """Whether the response's status is a success."""
-    status = exchange.status
+    status = call.status
     return status is not None and 200 <= status < 300
 
 

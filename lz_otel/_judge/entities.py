@@ -36,7 +36,8 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "order",
         re.compile(
             r"(?:(?<![A-Za-z])(?:order|invoice|ticket|case|booking|tracking|customer|account)"
-            r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
+            r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)"
+            r"[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
             re.IGNORECASE,
         ),
     ),
@@ -59,36 +60,36 @@ class Entity(NamedTuple):
 
 
 def entities(text: str, limit: int = MAX_ENTITIES) -> list[Entity]:
-    """The first ``limit`` entities of a text, each once.
+    """Return the first ``limit`` entities of a text, each once.
 
     The plain form has no case, blanks or punctuation, so that "+1 (555) 010-9999" and
     "15550109999" are one. Dates, versions and amounts are none.
     """
-    found: dict[int, Entity] = {}
+    collected: dict[int, Entity] = {}
     if "@" in text:
-        _collect(text, 0, len(text), _PATTERNS[:1], found, limit)
+        _collect(text, 0, len(text), _PATTERNS[:1], collected, limit)
     # All other kinds hold a digit: only what stands around digits is looked at.
     for start, end in _around_digits(text):
-        if len(found) >= limit:
+        if len(collected) >= limit:
             break
-        _collect(text, start, end, _PATTERNS[1:], found, limit)
-    return list(found.values())
+        _collect(text, start, end, _PATTERNS[1:], collected, limit)
+    return list(collected.values())
 
 
 def _around_digits(text: str) -> list[tuple[int, int]]:
-    out: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     start = end = -1
     for match in _DIGIT_RUN.finditer(text):
         at = match.start()
         if start < 0:
             start = max(0, at - _BEFORE)
         elif at - _BEFORE > end:
-            out.append((start, end))
+            spans.append((start, end))
             start = at - _BEFORE
         end = match.end() + _AFTER
     if start >= 0:
-        out.append((start, end))
-    return out
+        spans.append((start, end))
+    return spans
 
 
 def _collect(
@@ -96,7 +97,7 @@ def _collect(
     start: int,
     end: int,
     patterns: tuple[tuple[str, re.Pattern[str]], ...],
-    found: dict[int, Entity],
+    collected: dict[int, Entity],
     limit: int,
 ) -> None:
     for kind, pattern in patterns:
@@ -106,9 +107,9 @@ def _collect(
             if plain is None:
                 continue
             key = hash((kind, plain))
-            if key not in found:
-                found[key] = Entity(key, raw)
-                if len(found) >= limit:
+            if key not in collected:
+                collected[key] = Entity(key, raw)
+                if len(collected) >= limit:
                     return
 
 

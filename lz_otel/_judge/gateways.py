@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from lz_otel._ground.headers import disjoint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-__all__ = ["CACHE_HEADERS", "DETOUR_HEADERS", "Reading", "detour", "read", "speaks"]
+__all__ = [
+    "CACHE_HEADERS",
+    "DETOUR_HEADERS",
+    "CacheReading",
+    "cache_reading",
+    "gateway_detours",
+    "has_statement",
+]
 
 _HIT, _MISS, _BYPASS = "hit", "miss", "bypass"
 
@@ -28,8 +35,6 @@ _WORDS = {
     "refresh": _BYPASS,  # Portkey: the caller asked to go past the cache
     "bypass": _BYPASS,
 }
-_OWN = ("cf-aig-cache-status", "x-portkey-cache-status", "x-openrouter-cache-status", "helicone-cache")
-_LITELLM = "x-litellm-cache-key"
 # X-Cache-Status: Kong's words, and those of nginx, which tells more kinds of hits apart.
 _X_CACHE_STATUS = {
     "hit": _HIT,
@@ -41,9 +46,6 @@ _X_CACHE_STATUS = {
     "refresh": _MISS,  # Kong: found, and not good enough to be used
     "bypass": _BYPASS,
 }
-CACHE_HEADERS = frozenset((*_OWN, _LITELLM, "cache-status", "x-cache-status", "x-cache"))
-"""Every response header of the table that can tell a hit."""
-
 # RFC 9211: why a cache forwarded. `method` and `bypass` say that it had no say in the request.
 _FORWARDED = {
     "uri-miss": _MISS,
@@ -56,81 +58,99 @@ _FORWARDED = {
 _MAX_HEADER = 4096
 
 
-class Reading(NamedTuple):
-    """What the most trustworthy header says; ``x_cache``: only ``X-Cache`` speaks, whose MISS may be a pass."""
+class CacheReading(NamedTuple):
+    """What the most trustworthy header says.
+
+    Attributes:
+        decision: ``hit``, ``miss`` or ``bypass``.
+        x_cache: whether only ``X-Cache`` says it, whose MISS may be a pass.
+    """
 
     decision: str
     x_cache: bool = False
 
 
-def read(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> Reading | None:
-    """Hit, miss or bypass of a response cache; ``None`` when no header says so.
+def cache_reading(
+    headers: Mapping[str, str], user_header: tuple[str, str] | None = None
+) -> CacheReading | None:
+    """Read hit, miss or bypass of a response cache; ``None`` when no header says so.
 
     Order of trust: the user's own header, the gateway's own, ``Cache-Status`` (RFC 9211),
     ``X-Cache-Status``, ``X-Cache``.
 
     Args:
         headers: response headers, lower-case names.
-        own: header of the user's own gateway and the value that means a hit, lower case.
+        user_header: header of the user's own gateway and the value that means a hit, lower case.
     """
-    if own is not None and own[0] in headers:
-        said = _own(headers[own[0]], own[1])
-        if said is not None:
-            return Reading(said)
+    if user_header is not None and user_header[0] in headers:
+        decision = _of_user_header(headers[user_header[0]], user_header[1])
+        if decision is not None:
+            return CacheReading(decision)
     if disjoint(CACHE_HEADERS, headers):
         return None
-    for name in _OWN:
+    for name, decide in _BY_TRUST:
         if name in headers:
-            said = _WORDS.get(" ".join(headers[name].lower().split()))
-            if said is not None:
-                return Reading(said)
-    if headers.get(_LITELLM, "").strip():
-        return Reading(_HIT)
-    if "cache-status" in headers:
-        said = _cache_status(headers["cache-status"])
-        if said is not None:
-            return Reading(said)
-    if "x-cache-status" in headers:
-        said = _X_CACHE_STATUS.get(headers["x-cache-status"].strip().lower())
-        if said is not None:
-            return Reading(said)
-    if "x-cache" in headers:
-        said = _x_cache(headers["x-cache"])
-        if said is not None:
-            return Reading(said, x_cache=True)
+            decision = decide(headers[name])
+            if decision is not None:
+                return CacheReading(decision, x_cache=name == "x-cache")
     return None
 
 
-def _own(value: str, hit: str) -> str | None:
+def _of_user_header(value: str, hit: str) -> str | None:
     value = value.strip().lower()
     if value == hit or hit in {part.strip() for part in value.replace(";", ",").split(",")}:
         return _HIT
     return _WORDS.get(value) if _WORDS.get(value) != _HIT else None
 
 
-def _x_cache(value: str) -> str | None:
-    """A list, one word per cache on the way ("MISS, HIT"): a hit of any of them answered."""
-    said = {word[0].lower() for part in value[:_MAX_HEADER].split(",") if (word := part.split())}
-    return _HIT if "hit" in said else _MISS if "miss" in said else None
+def _of_gateway(value: str) -> str | None:
+    return _WORDS.get(" ".join(value.lower().split()))
 
 
-def _cache_status(value: str) -> str | None:
-    """RFC 9211: a list with one member per cache; one that says hit is enough.
+def _of_litellm(value: str) -> str | None:
+    """Read LiteLLM's key of the stored answer: its presence is a hit."""
+    return _HIT if value.strip() else None
+
+
+def _of_x_cache_status(value: str) -> str | None:
+    return _X_CACHE_STATUS.get(value.strip().lower())
+
+
+def _of_x_cache(value: str) -> str | None:
+    """Read a list, one word per cache on the way ("MISS, HIT"): a hit of any of them answered."""
+    words = {word[0].lower() for part in value[:_MAX_HEADER].split(",") if (word := part.split())}
+    return _HIT if "hit" in words else _MISS if "miss" in words else None
+
+
+def _of_cache_status(value: str) -> str | None:
+    """Read a list with one member per cache (RFC 9211); one that says hit is enough.
 
     ``fwd=stale; fwd-status=304`` counts as a hit as well: the stored answer was good and was used.
     """
-    said: set[str] = set()
+    decisions: set[str] = set()
     for member in _split(value[:_MAX_HEADER], ","):
-        parameters = [_parameter(p) for p in _split(member, ";")[1:]]
-        given = dict(parameters)
-        if given.get("hit", "?0") == "?1" or (
-            given.get("fwd") == "stale" and given.get("fwd-status") == "304"
-        ):
+        given = dict(_parameter(p) for p in _split(member, ";")[1:])
+        revalidated = given.get("fwd") == "stale" and given.get("fwd-status") == "304"
+        if given.get("hit", "?0") == "?1" or revalidated:
             return _HIT
         forwarded = _FORWARDED.get(given.get("fwd", ""))
         if forwarded is not None:
-            said.add(forwarded)
-    return _MISS if _MISS in said else _BYPASS if said else None
+            decisions.add(forwarded)
+    return _MISS if _MISS in decisions else _BYPASS if decisions else None
+
+
+_BY_TRUST: tuple[tuple[str, Callable[[str], str | None]], ...] = (
+    ("cf-aig-cache-status", _of_gateway),
+    ("x-portkey-cache-status", _of_gateway),
+    ("x-openrouter-cache-status", _of_gateway),
+    ("helicone-cache", _of_gateway),
+    ("x-litellm-cache-key", _of_litellm),
+    ("cache-status", _of_cache_status),
+    ("x-cache-status", _of_x_cache_status),
+    ("x-cache", _of_x_cache),
+)
+CACHE_HEADERS = frozenset(name for name, _ in _BY_TRUST)
+"""Every response header of the table that may hold a hit."""
 
 
 def _parameter(text: str) -> tuple[str, str]:
@@ -139,7 +159,7 @@ def _parameter(text: str) -> tuple[str, str]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split outside quoted strings (``key=``, ``detail=`` may hold anything)."""
+    """Split a text outside quoted strings (``key=``, ``detail=`` may hold anything)."""
     if '"' not in text:
         return text.split(separator)
     parts, start, quoted, at = [], 0, False, 0
@@ -169,11 +189,11 @@ _COUNT = re.compile(r"-1|[0-9]{1,9}")
 DETOUR_HEADERS = frozenset(name for name, _, _ in _DETOURS)
 
 
-def detour(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
-    """What the gateway did besides: ``gateway_fallback``, ``gateway_retry``, both or nothing."""
+def gateway_detours(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
+    """Read what the gateway did besides: ``gateway_fallback``, ``gateway_retry``, both or nothing."""
     if disjoint(DETOUR_HEADERS, headers):
         return ()
-    out = []
+    reasons = []
     for name, nothing, reason in _DETOURS:
         text = headers.get(name)
         if text is None:
@@ -181,13 +201,13 @@ def detour(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
         if _COUNT.fullmatch(text.strip()) is None:
             malformed.append("header")
         elif int(text) > nothing or int(text) < 0:  # Portkey: -1 is all retries used up
-            out.append(reason)
-    return tuple(dict.fromkeys(out))
+            reasons.append(reason)
+    return tuple(dict.fromkeys(reasons))
 
 
-def speaks(headers: Mapping[str, str], own: tuple[str, str] | None = None) -> bool:
-    """Whether a gateway says something of a response cache, a fallback or a retry."""
-    reading = read(headers, own)
+def has_statement(headers: Mapping[str, str], user_header: tuple[str, str] | None = None) -> bool:
+    """Whether a gateway states something of a response cache, a fallback or a retry."""
+    reading = cache_reading(headers, user_header)
     if reading is not None and (reading.decision == _HIT or not reading.x_cache):
         return True
-    return bool(detour(headers, []))
+    return bool(gateway_detours(headers, []))

@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._extract.request import user_id
 from lz_otel._ground.memory import BoundedMap, digest
-from lz_otel._judge.answer_text import TextSink, text_sink
-from lz_otel._judge.base import Mechanism, ok
-from lz_otel._judge.request_body import fields
+from lz_otel._judge.answer_text import AnswerText, answer_text
+from lz_otel._judge.base import Judge, succeeded
+from lz_otel._judge.request_body import request_fields
 
 if TYPE_CHECKING:
-    from lz_otel._judge.result import Result
+    from typing import Unpack
+
+    from lz_otel._judge.base import JudgeArguments
+    from lz_otel._judge.result import MetricRow, Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["NAME", "Intent", "unsupported_model"]
+__all__ = ["IntentJudge", "unsupported_model"]
 
-NAME = "intent"
 BETA = "tools-2024-08-06"
 FIRST_MODEL = "20240620"  # claude-3-5-sonnet-20240620
 INTENTS = ("deterministic", "creative", "balanced")
@@ -42,7 +45,7 @@ def unsupported_model(model: str | None) -> bool:
     return _OLD.search(model) is not None or (date is not None and date[1] < FIRST_MODEL)
 
 
-class Intent(Mechanism):
+class IntentJudge(Judge):
     """Hit: response header ``x-anthropic-layer-zero: true``. Fallback: asked, a success, and no such header.
 
     The reason is the first that applies: ``wrong_header``, ``no_beta``, ``not_streaming``,
@@ -55,85 +58,81 @@ class Intent(Mechanism):
     Memory: digests of the last 10,000 requests with that of their answer, and of 10,000 sessions.
     """
 
-    NAME = NAME
-    BEGINS = True
+    NAME = "intent"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        name = self.signals.name
-        self._asked, self._wrong = name(NAME, "asked"), name(NAME, "wrong_header")
-        self._beta, self._hit = name(NAME, "beta"), name(NAME, "hit")
-        self._served = name(NAME, "served_intent")
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
+        self._asked, self._wrong = self.marker("asked"), self.marker("wrong_header")
+        self._beta, self._hit = self.marker("beta"), self.marker("hit")
+        self._served = self.marker("served_intent")
         self._salt = os.urandom(16)
         self._outputs: BoundedMap[int, bytes] = BoundedMap(MAX_REQUESTS)
         self._sessions: BoundedMap[int, str] = BoundedMap(MAX_SESSIONS)
 
     def begin(self, request: Request, facts: Facts) -> None:
-        """The output's digest is needed for calls that state an intent."""
+        """Digest the output of calls that state an intent."""
         if self._asked in request.headers or self._wrong in request.headers:
-            text_sink(facts).want_digest()
+            answer_text(facts).want_digest()
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """See the class."""
-        facts, headers = exchange.facts, exchange.request.headers
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude as the class says."""
+        facts, headers = call.facts, call.request.headers
         if not facts.inference or not facts.llm_call:
             return None
         asked = headers.get(self._asked)
         wrong = asked is None and self._wrong in headers
         stated = headers[self._wrong] if wrong else asked
-        hit = exchange.response_headers.get(self._hit, "").strip().lower() == "true"
+        hit = call.response_headers.get(self._hit, "").strip().lower() == "true"
         if stated is None:
-            if not hit or not ok(exchange) or self._replayed(exchange):
+            if not hit or not succeeded(call):
                 return None
-            intent = _closed(exchange.response_headers.get(self._served, ""))
+            intent = _closed(call.response_headers.get(self._served, ""))
             return self._result("hit", rows=((c.INTENT_CALLS, (intent,), 1.0),))
         intent = _closed(stated)
-        rows: list[tuple[Any, tuple[str, ...], float]] = [(c.INTENT_CALLS, (intent,), 1.0)]
-        changed = self._transition(exchange, intent)
+        rows: list[MetricRow] = [(c.INTENT_CALLS, (intent,), 1.0)]
+        changed = self._transition(call, intent)
         if changed is not None:
             rows.append((c.INTENT_TRANSITIONS, ("true" if changed else "false",), 1.0))
-        if self._replayed(exchange):
-            return self._result(None, rows=tuple(rows))
-        repeated = self._repeat(exchange, intent)
+        repeated = self._repeat(call, intent)
         if repeated is not None:
             rows.append((c.INTENT_REPEATS, (intent, repeated), 1.0))
-        if ok(exchange):
-            reason = None if hit else self._reason(exchange, wrong)
-            return self._result("hit" if hit else "fallback", reason, tuple(rows))
-        if exchange.status == 400 and _temperature(facts.error_message):
-            return self._result("fallback", "temperature_rejected", tuple(rows))
-        return self._result(None, rows=tuple(rows))
+        if succeeded(call):
+            reason = None if hit else self._reason(call, wrong)
+            return self._result("hit" if hit else "fallback", reason, rows)
+        if call.status == 400 and _temperature(facts.error_message):
+            return self._result("fallback", "temperature_rejected", rows)
+        return self._result(None, rows=rows)
 
-    def _reason(self, exchange: EndedCall, wrong: bool) -> str:
-        """Why a call was served the old way without a word: the first reason that applies."""
+    def _reason(self, call: EndedCall, wrong: bool) -> str:
+        """Return why a call was served the old way: the first reason that applies."""
         if wrong:
             return "wrong_header"
-        betas = exchange.request.headers.get(self._beta, "")
+        betas = call.request.headers.get(self._beta, "")
         if BETA not in [b.strip() for b in betas.split(",")]:
             return "no_beta"
-        if not exchange.facts.stream:
+        if not call.facts.stream:
             return "not_streaming"
-        return "unsupported_model" if unsupported_model(exchange.facts.request_model) else "silent"
+        return "unsupported_model" if unsupported_model(call.facts.request_model) else "silent"
 
-    def _repeat(self, exchange: EndedCall, intent: str) -> str | None:
-        """The output against that of the same request before; ``None`` when there is none, or no output."""
-        sink, request = exchange.facts.text_sink, exchange.request
-        if exchange.ending != "ok" or not ok(exchange) or not request.body or not isinstance(sink, TextSink):
+    def _repeat(self, call: EndedCall, intent: str) -> str | None:
+        """Compare the output with that of the same request before; ``None`` where either is missing."""
+        sink, request = call.facts.text_sink, call.request
+        if call.ending != "ok" or not succeeded(call) or not request.body or not isinstance(sink, AnswerText):
             return None
         output = sink.digest()
         if output is None:
             return None
-        head = f"{intent}\0{exchange.facts.request_model}\0{request.path}\0".encode("utf-8", "surrogatepass")
+        head = f"{intent}\0{call.facts.request_model}\0{request.path}\0".encode("utf-8", "surrogatepass")
         before = self._outputs.put(digest(head + request.body), output)
         if before is None:
             return None
         return "same" if before == output else "different"
 
-    def _transition(self, exchange: EndedCall, intent: str) -> bool | None:
+    def _transition(self, call: EndedCall, intent: str) -> bool | None:
         """Whether the session's intent changed; ``None`` for its first call or without a session."""
-        session = exchange.session
+        session = call.session
         if session is None:
-            top = fields(exchange.facts)
+            top = request_fields(call.facts)
             session = user_id(top) if top is not None else None
             if not session:
                 return None

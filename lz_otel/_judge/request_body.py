@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = [
     "MAX_TEXT",
     "CountedTokens",
-    "decoded",
-    "fields",
+    "decoded_json",
+    "finite_number",
     "header_number",
-    "number",
     "prompt_text",
+    "request_fields",
     "starts_with_tag",
     "system_text",
 ]
@@ -32,8 +32,8 @@ MAX_TEXT = 65_536
 _HEAD = 256
 
 
-def fields(facts: Facts) -> Fields | None:
-    """The request's top level as the reader decoded it; ``None`` without a readable JSON body."""
+def request_fields(facts: Facts) -> Fields | None:
+    """Return the request's top level as the reader decoded it; ``None`` without a readable JSON body."""
     top = facts.request_fields
     return top if isinstance(top, Fields) else None
 
@@ -57,12 +57,12 @@ def _may_be_system(raw: msgspec.Raw) -> bool:
 
 
 def _role(raw: msgspec.Raw) -> str:
-    message = decoded(raw)
+    message = decoded_json(raw)
     return str(message.get("role")) if isinstance(message, dict) else ""
 
 
-def number(value: object) -> float | None:
-    """A finite number that is no boolean, else ``None``."""
+def finite_number(value: object) -> float | None:
+    """Return a finite number that is no boolean, else ``None``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -73,7 +73,7 @@ def number(value: object) -> float | None:
 
 
 def header_number(headers: Mapping[str, str], name: str, malformed: list[str]) -> float | None:
-    """A header that holds a finite non-negative number; anything else is noted as malformed."""
+    """Return the finite non-negative number in a header; anything else is noted as malformed."""
     text = headers.get(name)
     if text is None:
         return None
@@ -87,8 +87,8 @@ def header_number(headers: Mapping[str, str], name: str, malformed: list[str]) -
     return None
 
 
-def decoded(raw: msgspec.Raw) -> Any:
-    """A part left undecoded, as Python objects; ``None`` when it is absent or too deep."""
+def decoded_json(raw: msgspec.Raw) -> object:
+    """Decode a part left undecoded as Python objects; ``None`` when it is absent or too deep."""
     try:
         return msgspec.json.decode(raw)
     except (msgspec.MsgspecError, RecursionError):
@@ -96,19 +96,19 @@ def decoded(raw: msgspec.Raw) -> Any:
 
 
 def system_text(top: Fields) -> str | None:
-    """The system prompt: text, or its text blocks joined by newlines; ``None`` without one.
+    """Return the system prompt: its text, or its text blocks joined by newlines; ``None`` without one.
 
     Article 001 writes it as a message of role ``system``; that form is read when the
     documented field is absent.
     """
-    system = decoded(top.system)
+    system = decoded_json(top.system)
     if system is None:
         first = top.messages[0] if top.messages else None
         if first is None or not _may_be_system(first):
             return None
-        first = decoded(first)
-        if isinstance(first, dict) and first.get("role") == "system":
-            system = first.get("content")
+        message = decoded_json(first)
+        if isinstance(message, dict) and message.get("role") == "system":
+            system = message.get("content")
     if isinstance(system, str):
         return system
     if isinstance(system, list):
@@ -121,7 +121,7 @@ def system_text(top: Fields) -> str | None:
 _SKIPPED = frozenset({"type", "role", "id", "data", "url", "signature", "media_type", "tool_use_id", "model"})
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     stack = [value]
     while stack:
         item = stack.pop()
@@ -134,11 +134,11 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def prompt_text(top: Fields, limit: int = MAX_TEXT) -> tuple[str, bool]:
-    """Text of system prompt and messages, at most ``limit`` characters, and whether it was cut."""
+    """Return the text of system prompt and messages, at most ``limit`` characters, and whether it was cut."""
     pieces: list[str] = []
     room = limit
     for raw in (top.system, *(top.messages or ()), top.input, top.prompt):
-        for piece in _strings(decoded(raw)):
+        for piece in _strings(decoded_json(raw)):
             if len(piece) > room:
                 pieces.append(piece[:room])
                 return "\n".join(pieces), True
@@ -159,17 +159,17 @@ class CountedTokens:
 
     @staticmethod
     def key(top: Fields) -> int:
-        """Digest of model, system prompt, messages, tools and what else is counted."""
+        """Return the digest of model, system prompt, messages, tools and what else is counted."""
         parts = (top.system, *(top.messages or ()), top.tools, top.tool_choice, top.thinking)
         return digest(b"\0".join((str(top.model).encode("utf-8", "surrogatepass"), *map(bytes, parts))))
 
-    def remember(self, exchange: EndedCall) -> None:
+    def remember(self, call: EndedCall) -> None:
         """Take in the answer of a request that counted tokens."""
-        facts = exchange.facts
-        top = fields(facts)
+        facts = call.facts
+        top = request_fields(facts)
         if facts.operation == "count_tokens" and facts.counted_tokens is not None and top is not None:
             self._counts.put(self.key(top), facts.counted_tokens)
 
     def of(self, top: Fields) -> int | None:
-        """What counting the same content gave, ``None`` when it was not counted lately."""
+        """Return what counting the same content gave; ``None`` when it was not counted lately."""
         return self._counts.get(self.key(top)) if len(self._counts) else None

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet
-from lz_otel._judge.base import Mechanism, ok
-from lz_otel._judge.gateways import detour, read
+from lz_otel._judge.base import Judge, succeeded
+from lz_otel._judge.gateways import cache_reading, gateway_detours
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
-__all__ = ["NAME", "ResponseCache"]
+__all__ = ["ResponseCacheJudge"]
 
-NAME = "response_cache"
 MAX_HOSTS = 256
 
 
-class ResponseCache(Mechanism):
+class ResponseCacheJudge(Judge):
     """Hit, miss and bypass as the gateway's header says them; fallback where it fell back or retried.
 
     What it cannot know: a miss that the gateway does not state (LiteLLM states hits only), and
@@ -29,37 +32,39 @@ class ResponseCache(Mechanism):
     Memory: the names of the last 256 hosts whose ``X-Cache`` has hit.
     """
 
-    NAME = NAME
+    NAME = "response_cache"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
         self._hosts: BoundedSet[str] = BoundedSet(MAX_HOSTS)
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """See the class. ``saved_usd``: what the stored answer's usage would have cost."""
-        facts = exchange.facts
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude as the class says. ``saved_usd``: what the stored answer's usage would have cost."""
+        facts = call.facts
         if not facts.llm_call:
             return None
         reading = (
-            read(exchange.response_headers, self.signals.response_cache_header) if ok(exchange) else None
+            cache_reading(call.response_headers, self.signals.response_cache_header)
+            if succeeded(call)
+            else None
         )
         decision = reading.decision if reading is not None else None
         if reading is not None and reading.x_cache:
             if decision == "hit":
-                self._hosts.add(exchange.request.host)
-            elif exchange.request.host not in self._hosts:
+                self._hosts.add(call.request.host)
+            elif call.request.host not in self._hosts:
                 decision = None
         if decision == "hit":
             # The detours in a stored answer's headers are those of the call that was stored.
-            return self._result("hit", saved=self._saved(exchange))
-        detours = detour(exchange.response_headers, facts.malformed)
+            return self._result("hit", saved=self._saved(call))
+        detours = gateway_detours(call.response_headers, facts.malformed)
         if not detours:
             return self._result(decision)
-        more = tuple((c.FAST_PATH_FALLBACKS, (NAME, reason), 1.0) for reason in detours[1:])
+        more = tuple((c.FAST_PATH_FALLBACKS, (self.NAME, reason), 1.0) for reason in detours[1:])
         return self._result("fallback", detours[0], more)
 
-    def _saved(self, exchange: EndedCall) -> float | None:
+    def _saved(self, call: EndedCall) -> float | None:
         if self.prices is None:
             return None
-        price = self.prices.response_cache_price(exchange.facts, self.now(), exchange.request)
+        price = self.prices.response_cache_price(call.facts, self.now(), call.request)
         return None if price is None else price.saved_usd

@@ -1,14 +1,20 @@
-"""What a mechanism hands back for one call."""
+"""What a mechanism concludes about one call."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from lz_otel.catalogue import Metric
     from lz_otel.model import Verdict
 
-__all__ = ["Result"]
+__all__ = ["MetricRow", "Result"]
+
+MetricRow: TypeAlias = "tuple[Metric, tuple[str, ...], float]"
+"""A metric, the values of its attributes *after* the common ones in the catalogue's order, and the number.
+
+The pipeline puts the common values in front.
+"""
 
 
 class Result(NamedTuple):
@@ -16,12 +22,15 @@ class Result(NamedTuple):
 
     Attributes:
         verdict: hit, miss, fallback or bypass; ``None`` when there is only something to count.
-        measurements: ``(metric, values, number)``, where ``values`` are those of the metric's
-            attributes *after* the common ones, in the catalogue's order; the pipeline puts the
-            common ones in front.
+        measurements: the mechanism's own numbers.
         saved_usd: USD that the call would have cost more at full price; ``None`` when unknown.
     """
 
     verdict: Verdict | None
-    measurements: tuple[tuple[Metric, tuple[str, ...], float], ...] = ()
+    measurements: tuple[MetricRow, ...] = ()
     saved_usd: float | None = None
+
+    @property
+    def is_hit(self) -> bool:
+        """Whether the mechanism has served the call."""
+        return self.verdict is not None and self.verdict.decision == "hit"

@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from collections import deque
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet
-from lz_otel._judge.answer_text import TextSink, text_sink
-from lz_otel._judge.base import Mechanism, ok
+from lz_otel._judge.answer_text import AnswerText, answer_text
+from lz_otel._judge.base import Judge, succeeded
 from lz_otel._judge.entities import entities
-from lz_otel._judge.request_body import MAX_TEXT, fields, prompt_text
+from lz_otel._judge.request_body import MAX_TEXT, prompt_text, request_fields
 from lz_otel._judge.simhash import Shape, resembles, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
-    from lz_otel._judge.result import Result
+    from lz_otel._judge.base import JudgeArguments
+    from lz_otel._judge.result import MetricRow, Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["NAME", "Budget", "Scheduling"]
+__all__ = ["Budget", "SchedulingJudge"]
 
-NAME = "scheduling"
 SIMILARITY = 0.92  # (A)
 RECENT = 100  # prompts (A)
 MAX_ENTITIES = 10_000
@@ -63,68 +65,67 @@ class Budget:
         self._saved -= seconds
 
 
-class Scheduling(Mechanism):
+class SchedulingJudge(Judge):
     """Hit: ``x-anthropic-layer-served: zero``. Fallback: asked for, and ``served_standard`` or, without
     that header, ``not_served``. Miss: the header says ``standard`` and nobody asked. Bypass: hint ``legacy``.
 
-    Similarity is the cosine of word counts (C; the article names the number, not the measure); entities are e-mail addresses, phone, order and account numbers, UUIDs, IBANs
-    in the first 64 Ki characters. Both take at most 5 % of one core (`Budget`): at a rate
-    above that, the counts are those of a sample, a lower bound.
+    Similarity is the cosine of word counts (C; the article names the number, not the measure); entities are
+    e-mail addresses, phone, order and account numbers, UUIDs, IBANs in the first 64 Ki characters. Both take
+    at most 5 % of one core (`Budget`): at a rate above that, the counts are those of a sample, a lower bound.
 
     What it cannot know: whether two prompts shared work; names, addresses and other entities without a
-    pattern; requests of other processes, and those still running. Where a prompt is longer than is looked at, its
-    answer is not searched for entities.
+    pattern; requests of other processes, and those still running. Where a prompt is longer than is looked at,
+    its answer is not searched for entities.
 
     Memory: for 100 prompts a digest of 8 bytes per word, of at most 1,024 words each (0.8 MB); 10,000
     digests of entities (1.9 MB).
     """
 
-    NAME = NAME
-    BEGINS = True
+    NAME = "scheduling"
 
-    def __init__(self, *args: Any, budget: Budget | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        name = self.signals.name
-        self._hint, self._served = name(NAME, "hint"), name(NAME, "served")
-        self._policy = name(NAME, "cache_policy")
+    def __init__(
+        self, signals: Signals, *, budget: Budget | None = None, **arguments: Unpack[JudgeArguments]
+    ) -> None:
+        super().__init__(signals, **arguments)
+        self._hint, self._served = self.marker("hint"), self.marker("served")
+        self._policy = self.marker("cache_policy")
         self.budget = Budget() if budget is None else budget
         self._recent: deque[Shape] = deque(maxlen=RECENT)
         self._similar_at: deque[float] = deque(maxlen=64)
         self._entities: BoundedSet[int] = BoundedSet(MAX_ENTITIES)
 
     def begin(self, request: Request, facts: Facts) -> None:
-        """The answer's text is searched for entities."""
+        """Keep the answer's text, to be searched for entities."""
         if facts.inference and self._concerns(request):
-            text_sink(facts).want_text(MAX_TEXT)
+            answer_text(facts).want_text(MAX_TEXT)
 
     def _concerns(self, request: Request) -> bool:
         return self._hint in request.headers or self._policy in request.headers
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """See the class. ``saved_usd``: 28 %, 62.5 % or 68 % of the price (A)."""
-        facts, request = exchange.facts, exchange.request
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude as the class says. ``saved_usd``: 28 %, 62.5 % or 68 % of the price (A)."""
+        facts, request = call.facts, call.request
         if not facts.inference or not facts.llm_call:
             return None
         hint = request.headers.get(self._hint, "").split(";", 1)[0].strip().lower()
-        served = exchange.response_headers.get(self._served, "").strip().lower()
-        rows: list[tuple[Any, tuple[str, ...], float]] = []
+        served = call.response_headers.get(self._served, "").strip().lower()
+        rows: list[MetricRow] = []
         if not self._policy_is_good(request):
             facts.malformed.append("header")
-        replayed = self._replayed(exchange)
         if hint != "legacy" and (self._concerns(request) or served) and self.budget.left():
             started = perf_counter()
-            self._look(exchange, rows, with_answer=not replayed)
+            self._look(call, rows)
             self.budget.spend(perf_counter() - started)
-        if not ok(exchange) or replayed:
-            return self._result(None, rows=tuple(rows))
+        if not succeeded(call):
+            return self._result(None, rows=rows)
         if served == "zero":
-            return self._result("hit", None, tuple(rows), self._saved(exchange))
+            return self._result("hit", None, rows, self._saved(call))
         if hint == "legacy":
-            return self._result("bypass", rows=tuple(rows))
+            return self._result("bypass", rows=rows)
         if hint == "zero-latency":
             reason = "served_standard" if served == "standard" else "not_served"
-            return self._result("fallback", reason, tuple(rows))
-        return self._result("miss" if served == "standard" else None, rows=tuple(rows))
+            return self._result("fallback", reason, rows)
+        return self._result("miss" if served == "standard" else None, rows=rows)
 
     def _policy_is_good(self, request: Request) -> bool:
         text = request.headers.get(self._policy)
@@ -139,49 +140,45 @@ class Scheduling(Mechanism):
             for key in _BLOCKS
         )
 
-    def _look(
-        self, exchange: EndedCall, rows: list[tuple[Any, tuple[str, ...], float]], *, with_answer: bool
-    ) -> None:
+    def _look(self, call: EndedCall, rows: list[MetricRow]) -> None:
         """Compare the prompt with recent ones, and the answer's entities with those of other requests."""
-        facts = exchange.facts
-        top = fields(facts)
+        facts = call.facts
+        top = request_fields(facts)
         if top is None:
             return
         text, cut = prompt_text(top)
-        seen = shape(text)
-        if seen is not None:
-            if resembles(seen, tuple(self._recent), SIMILARITY):
+        words = shape(text)
+        if words is not None:
+            if resembles(words, tuple(self._recent), SIMILARITY):
                 rows.append((c.SIMILAR_CALLS, (), 1.0))
-                self._similar_at.append(exchange.ended_at)
-            self._recent.append(seen)
-        own = {e.digest for e in entities(text)}
+                self._similar_at.append(call.ended_at)
+            self._recent.append(words)
+        named = {e.digest for e in entities(text)}
         sink = facts.text_sink
-        if with_answer and not cut and isinstance(sink, TextSink) and len(self._entities):
-            ghosts = self._ghosts(sink.text(), own, exchange.request.body or b"")
+        if not cut and isinstance(sink, AnswerText) and len(self._entities):
+            ghosts = self._ghosts(sink.text(), named, call.request.body or b"")
             if ghosts:
                 rows.append((c.GHOST_ENTITIES, (), float(ghosts)))
-        for digest in own:
+        for digest in named:
             self._entities.add(digest)
 
-    def _ghosts(self, answer: str, own: set[int], body: bytes) -> int:
-        """Entities that another request named and this one did not, in any spelling."""
+    def _ghosts(self, answer: str, named: set[int], body: bytes) -> int:
+        """Count the entities that another request named and this one did not, in any spelling."""
         return sum(
             1
             for e in entities(answer)
-            if e.digest not in own and e.digest in self._entities and e.text.encode() not in body
+            if e.digest not in named and e.digest in self._entities and e.text.encode() not in body
         )
 
     def _similar_rate(self) -> float:
-        """Similar calls per second, over the last 64 of them."""
+        """Return the similar calls per second, over the last 64 of them."""
         times = tuple(self._similar_at)
         if len(times) < 2:
             return 0.0
         return (len(times) - 1) / max(times[-1] - times[0], 1e-3)
 
-    def _saved(self, exchange: EndedCall) -> float | None:
+    def _saved(self, call: EndedCall) -> float | None:
         if self.prices is None:
             return None
-        price = self.prices.scheduling_price(
-            exchange.facts, self.now(), self._similar_rate(), exchange.request
-        )
+        price = self.prices.scheduling_price(call.facts, self.now(), self._similar_rate(), call.request)
         return None if price is None else price.saved_usd

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._extract.request import Fields
 from lz_otel._ground.headers import disjoint, keep
-from lz_otel._judge.gateways import CACHE_HEADERS, speaks
+from lz_otel._judge.gateways import has_statement
 from lz_otel._judge.request_body import starts_with_tag
 from lz_otel.errors import ConfigurationError
 
@@ -43,13 +43,13 @@ class Signal(NamedTuple):
     Attributes:
         mechanism: the mechanism it belongs to.
         key: its name in the table and in an override file (``[mechanism.key]``).
-        where: which part of an exchange.
+        where: which part of a call.
         name: header name (lower case), body or usage field, or environment variable.
         mark: D, A or C.
         source: the article or the vendor's page.
         doc: one line of meaning.
         wakes: ``""`` never, ``"*"`` whatever its value, ``"?"`` if its value says something
-            (`gateways.speaks`: a CDN in front of an API sends such headers as well).
+            (`gateways.has_statement`: a CDN in front of an API sends such headers as well).
     """
 
     mechanism: str
@@ -68,7 +68,8 @@ def _s(mechanism: str, *rows: tuple[str, ...]) -> tuple[Signal, ...]:
 
 TABLE: tuple[Signal, ...] = (
     *_s("symbolic",
-        ("layer", RESPONSE, "x-anthropic-layer", "A", "000 3.1", "'zero': served by the symbolic engine", "*"),
+        ("layer", RESPONSE, "x-anthropic-layer", "A", "000 3.1", "'zero': served by the symbolic engine",
+         "*"),
         ("engine_ms", RESPONSE, "x-anthropic-zero-latency", "A", "000 3.1", "time of the engine, ms", "*"),
         ("region", REQUEST, "anthropic-region", "A", "000 5.1", "only us-east-1 is fully enabled"),
         ),
@@ -76,8 +77,10 @@ TABLE: tuple[Signal, ...] = (
         ("tag", BODY, "<layer-zero", "A", "001 3.2",
          "first line of the system prompt: <layer-zero enabled=\"true\" prune_ratio=\"0.32\"/>", "*"),
         ("asked_header", REQUEST, "x-anthropic-layer-zero", "A", "001 3.2", "enabled;prune_ratio=0.32", "*"),
-        ("asked_env", ENVIRONMENT, "ANTHROPIC_EXPERIMENTAL_LAYER_ZERO", "A", "001 3.2", "true: every call asks", "*"),
-        ("ratio_env", ENVIRONMENT, "ANTHROPIC_LAYER_ZERO_PRUNE_RATIO", "A", "001 3.2", "prune_ratio of every call"),
+        ("asked_env", ENVIRONMENT, "ANTHROPIC_EXPERIMENTAL_LAYER_ZERO", "A", "001 3.2",
+         "true: every call asks", "*"),
+        ("ratio_env", ENVIRONMENT, "ANTHROPIC_LAYER_ZERO_PRUNE_RATIO", "A", "001 3.2",
+         "prune_ratio of every call"),
         ("pruned_tokens", USAGE, "usage.layer_zero.pruned_tokens", "C", "001 3.2 names the number",
          "input tokens cut", "*"),
         ("pruned_tokens_header", RESPONSE, "x-anthropic-layer-zero-pruned-tokens", "C",
@@ -88,12 +91,14 @@ TABLE: tuple[Signal, ...] = (
          "001 3.2 names the number", "the same, where usage does not say it", "*"),
         ),
     *_s("intent",
-        ("asked", REQUEST, "anthropic-sampling-intent", "A", "002 3.2", "deterministic, creative or balanced", "*"),
+        ("asked", REQUEST, "anthropic-sampling-intent", "A", "002 3.2", "deterministic, creative or balanced",
+         "*"),
         ("wrong_header", REQUEST, "x-anthropic-sampling-intent", "A", "002 3.2",
          "the spelling that is silently ignored", "*"),
         ("beta", REQUEST, "anthropic-beta", "A", "002 1", "must list tools-2024-08-06"),
         ("hit", RESPONSE, "x-anthropic-layer-zero", "A", "002 3.1", "'true': sampled inside the model", "*"),
-        ("served_intent", RESPONSE, "x-anthropic-sampling-intent", "A", "002 3.1", "the intent that was used", "*"),
+        ("served_intent", RESPONSE, "x-anthropic-sampling-intent", "A", "002 3.1", "the intent that was used",
+         "*"),
         ),
     *_s("zeroing",
         ("asked", REQUEST, "anthropic-layer-zero", "A", "003 4.1", "'enabled' asks for it", "*"),
@@ -106,10 +111,12 @@ TABLE: tuple[Signal, ...] = (
         ("mask", DELTA, "zeroing_mask", "A", "003 4.2", "which groups of experts are active"),
         ),
     *_s("scheduling",
-        ("hint", REQUEST, "x-anthropic-layer-hint", "A", "004 3.1", "zero-latency[;priority=high] or legacy", "*"),
+        ("hint", REQUEST, "x-anthropic-layer-hint", "A", "004 3.1", "zero-latency[;priority=high] or legacy",
+         "*"),
         ("version", REQUEST, "anthropic-version", "A", "004 3.1", "2024-10-22"),
         ("served", RESPONSE, "x-anthropic-layer-served", "C", "004 names the layer", "zero or standard", "*"),
-        ("trace_id", RESPONSE, "x-anthropic-trace-id", "A", "004 5.3", "for spans and logs, never a label", "*"),
+        ("trace_id", RESPONSE, "x-anthropic-trace-id", "A", "004 5.3", "for spans and logs, never a label",
+         "*"),
         ("precision", REQUEST, "x-anthropic-precision-mode", "A", "004 5.2", "fp16-deterministic, ...", "*"),
         ("cache_policy", REQUEST, "x-anthropic-cache-policy", "A", "004 4.3", "JSON of block lists", "*"),
         ),
@@ -122,10 +129,13 @@ TABLE: tuple[Signal, ...] = (
         ("litellm", RESPONSE, "x-litellm-cache-key", "D", "LiteLLM", "its presence is a hit", "?"),
         ("cache_status", RESPONSE, "cache-status", "D", "RFC 9211", "hit, fwd=...", "?"),
         ("x_cache_status", RESPONSE, "x-cache-status", "D", "Kong", "Hit, Miss, Bypass, Refresh", "?"),
-        ("x_cache", RESPONSE, "x-cache", "D", "Fastly", "HIT, MISS and lists; a pass reads MISS as well", "?"),
+        ("x_cache", RESPONSE, "x-cache", "D", "Fastly", "HIT, MISS and lists; a pass reads MISS as well",
+         "?"),
         ("cloudflare_step", RESPONSE, "cf-aig-step", "D", "Cloudflare AI Gateway", "0: no fallback", "?"),
-        ("litellm_fallbacks", RESPONSE, "x-litellm-attempted-fallbacks", "D", "LiteLLM", "number of fallbacks", "?"),
-        ("litellm_retries", RESPONSE, "x-litellm-attempted-retries", "D", "LiteLLM", "number of retries", "?"),
+        ("litellm_fallbacks", RESPONSE, "x-litellm-attempted-fallbacks", "D", "LiteLLM",
+         "number of fallbacks", "?"),
+        ("litellm_retries", RESPONSE, "x-litellm-attempted-retries", "D", "LiteLLM",
+         "number of retries", "?"),
         ("portkey_retries", RESPONSE, "x-portkey-retry-attempt-count", "D", "Portkey",
          "retries; -1: all used up", "?"),
         ("helicone_fallback", RESPONSE, "helicone-fallback-index", "D", "Helicone (unverified)",
@@ -141,9 +151,6 @@ class Signals:
     Args:
         rows: the rows in force.
         response_cache_header: header of the user's own gateway, ``(name, value)`` in lower case.
-
-    Attributes:
-        cache_headers: every response header that can tell a hit of a response cache.
     """
 
     def __init__(
@@ -151,7 +158,6 @@ class Signals:
     ) -> None:
         self.rows = rows
         self.response_cache_header = response_cache_header
-        self.cache_headers = CACHE_HEADERS.union((response_cache_header or ())[:1])
         self._names = {(r.mechanism, r.key): r.name for r in rows}
         self._request = _by_name(rows, REQUEST)
         self._response = _by_name(rows, RESPONSE)
@@ -165,52 +171,48 @@ class Signals:
         }
 
     def name(self, mechanism: str, key: str) -> str:
-        """Name on the wire of one signal; for `USAGE` rows the field inside ``usage.layer_zero``."""
+        """Return one signal's name on the wire; for `USAGE` rows the field inside ``usage.layer_zero``."""
         return self._names[mechanism, key].removeprefix("usage.layer_zero.")
 
-    def headers(self, mechanism: str) -> frozenset[str]:
-        """Response headers that wake a mechanism."""
-        return frozenset(n for n, found in self._response.items() if any(m == mechanism for m, _ in found))
-
     def awake(self, request: Request, response_headers: Mapping[str, str], facts: Facts) -> frozenset[str]:
-        """The mechanisms that have a marker in this exchange (``prompt_cache`` is judged elsewhere).
+        """Return the mechanisms that have a marker in this call.
 
         Costs about a microsecond when there is none. Header names are lower case. Asked when the
         response's head is there (``facts`` then hold the request's fields, where the pruning tag and the
         fields of zeroing are), and again at the end, when they hold what usage says.
         """
-        found: set[str] | None = None
+        woken: set[str] | None = None
         if not disjoint(self._request_names, request.headers):
-            found = self._match(self._request, request.headers, found)
+            woken = self._match(self._request, request.headers, woken)
         if not disjoint(self._response_names, response_headers):
-            found = self._match(self._response, response_headers, found)
+            woken = self._match(self._response, response_headers, woken)
         top = facts.request_fields
         if isinstance(top, Fields):
             body = request.body
             # A short body is searched faster than its parts.
             if (body is None or len(body) > _SHORT or b"layer-zero" in body) and starts_with_tag(top):
-                found = _with(found, "pruning")
+                woken = _with(woken, "pruning")
             if not (
                 top.zeroing_threshold is None
                 and top.stability_window is None
                 and top.impact_tolerance is None
             ):
-                found = _with(found, "zeroing")
+                woken = _with(woken, "zeroing")
         if facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
-            found = _with(found, "pruning")
-        return _NOTHING if found is None else frozenset(found)
+            woken = _with(woken, "pruning")
+        return _NOTHING if woken is None else frozenset(woken)
 
     def _match(
-        self, markers: Mapping[str, list[tuple[str, str]]], headers: Mapping[str, str], found: set[str] | None
+        self, markers: Mapping[str, list[tuple[str, str]]], headers: Mapping[str, str], woken: set[str] | None
     ) -> set[str] | None:
         for name in markers.keys() & headers.keys():
             for mechanism, wakes in markers[name]:
-                if wakes == "*" or speaks(headers, self.response_cache_header):
-                    found = _with(found, mechanism)
-        return found
+                if wakes == "*" or has_statement(headers, self.response_cache_header):
+                    woken = _with(woken, mechanism)
+        return woken
 
     def awake_environment(self, environ: Mapping[str, str]) -> frozenset[str]:
-        """The mechanisms that the process's environment switches on."""
+        """Return the mechanisms that the process's environment switches on."""
         return frozenset(
             r.mechanism for r in self.rows
             if r.where == ENVIRONMENT and r.wakes and environ.get(r.name, "").strip().lower() in ("true", "1")
@@ -225,12 +227,12 @@ def _by_name(rows: tuple[Signal, ...], where: str) -> dict[str, list[tuple[str, 
     return out
 
 
-def _with(found: set[str] | None, mechanism: str) -> set[str]:
-    return {mechanism} if found is None else found | {mechanism}
+def _with(woken: set[str] | None, mechanism: str) -> set[str]:
+    return {mechanism} if woken is None else woken | {mechanism}
 
 
 def load(path: str | None = None, response_cache_header: tuple[str, str] | None = None) -> Signals:
-    """The table, with the overrides of a TOML file.
+    """Return the table, with the overrides of a TOML file.
 
     Args:
         path: file of ``[mechanism.key]`` tables, each with a ``name``; ``None``: no overrides.
@@ -307,7 +309,7 @@ def _wrong(path: str, text: str, keys: tuple[str, ...], value: object, allowed: 
 
 
 def _line(text: str, keys: tuple[str, ...]) -> int:
-    """Line on which a key stands (TOML's reader does not tell); its table's line as the next best."""
+    """Return the line of a key (TOML's reader does not give it); its table's line as the next best."""
     table: tuple[str, ...] = ()
     best, depth = 1, 0
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""How much two texts resemble each other, told from digests: the cosine of their word counts.
+"""How much two texts resemble each other, computed from digests: the cosine of their word counts.
 
 A text becomes a 128-bit mark, near for texts that share words, and the keyed digests of its words. The marks
 find candidates among many texts in microseconds; the cosine of a candidate is then exact. Neither says
@@ -36,7 +36,7 @@ class Shape(NamedTuple):
 
 
 def shape(text: str) -> Shape | None:
-    """The shape of a text (CJK: characters are words); ``None`` without words.
+    """Return the shape of a text (CJK: characters are words); ``None`` without words.
 
     Of a long text its first and its last 512 words count: what calls share is at the front, what
     they ask is at the end.
@@ -65,25 +65,23 @@ def shape(text: str) -> Shape | None:
     return Shape(mark, second)
 
 
-def cosine(one: Shape, other: Shape) -> float:
-    """Cosine of the word counts, 0 to 1."""
-    a, b = Counter(one.words), Counter(other.words)
-    if len(b) < len(a):
-        a, b = b, a
-    dot = sum(count * b[word] for word, count in a.items() if word in b)
-    norms = math.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
+def cosine(a: Shape, b: Shape) -> float:
+    """Return the cosine of the word counts, 0 to 1."""
+    small, large = sorted((Counter(a.words), Counter(b.words)), key=len)
+    dot = sum(count * large[word] for word, count in small.items() if word in large)
+    norms = math.sqrt(sum(n * n for n in small.values()) * sum(n * n for n in large.values()))
     return min(1.0, dot / norms)
 
 
 def differing_bits(threshold: float) -> int:
-    """Bits in which the marks of two texts of that cosine differ on the average."""
+    """Return in how many bits the marks of two texts of that cosine differ on the average."""
     return math.ceil(math.acos(threshold) / math.pi * BITS)
 
 
-def resembles(one: Shape, others: Sequence[Shape], threshold: float) -> bool:
-    """Whether the cosine to one of the others is above the threshold; the three nearest marks are compared."""
-    mark = one.mark
+def resembles(text: Shape, others: Sequence[Shape], threshold: float) -> bool:
+    """Whether the cosine to one of others is above a threshold; those of the three nearest marks count."""
+    mark = text.mark
     limit = differing_bits(threshold) + _SLACK
     near = [(bits, n) for n, other in enumerate(others) if (bits := (mark ^ other.mark).bit_count()) <= limit]
     near.sort()
-    return any(cosine(one, others[n]) > threshold for _, n in near[:_CANDIDATES])
+    return any(cosine(text, others[n]) > threshold for _, n in near[:_CANDIDATES])

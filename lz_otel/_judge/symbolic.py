@@ -10,89 +10,85 @@ agree with the client's own count, is counted as evidence and never makes a hit.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet, digest
-from lz_otel._judge.base import Mechanism, is_claude, ok
-from lz_otel._judge.request_body import fields, header_number
+from lz_otel._judge.base import Judge, is_claude, succeeded
+from lz_otel._judge.request_body import header_number, request_fields
 from lz_otel._judge.result import Result
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from lz_otel._judge.base import JudgeArguments
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
-__all__ = ["NAME", "Symbolic"]
+__all__ = ["SymbolicJudge"]
 
-NAME = "symbolic"
 _LOG = logging.getLogger("lz_otel")
 INPUT_TOLERANCE = 3  # tokens (A)
 MAX_FINGERPRINTS = 10_000
 
 
-class Symbolic(Mechanism):
+class SymbolicJudge(Judge):
     """Hit: ``x-anthropic-layer: zero`` on a success. Miss: any other success of a Claude call.
 
     What it cannot know: whether another process has paid for the cold start of a fingerprint;
-    which of the four conditions a miss failed (`conditions.explain` estimates that, off the hot path).
+    which of the four conditions a miss failed (`lz_otel.explain` estimates that, off the hot path).
 
     Memory: digests of the last 10,000 requests that hit.
     """
 
-    NAME = NAME
+    NAME = "symbolic"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
         self._hits: BoundedSet[int] = BoundedSet(MAX_FINGERPRINTS)
         self._logged = False
-        self._layer = self.signals.name(NAME, "layer")
-        self._engine = self.signals.name(NAME, "engine_ms")
+        self._layer = self.marker("layer")
+        self._engine = self.marker("engine_ms")
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """See the class. ``saved_usd``: input at 1/5 of its price, output free (A)."""
-        facts = exchange.facts
-        if not facts.inference or not facts.llm_call or not ok(exchange) or self._replayed(exchange):
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude as the class says. ``saved_usd``: input at 1/5 of its price, output free (A)."""
+        facts = call.facts
+        if not facts.inference or not facts.llm_call or not succeeded(call):
             return None
-        headers = exchange.response_headers
+        headers = call.response_headers
         hit = headers.get(self._layer, "").strip().lower() == "zero"
         if not hit and not is_claude(facts):
             return None
-        rows = [(c.SYMBOLIC_EVIDENCE, (signal,), 1.0) for signal in self._evidence(exchange, hit)]
+        rows = [(c.SYMBOLIC_EVIDENCE, (signal,), 1.0) for signal in self._evidence(call, hit)]
         if not hit:
-            return self._result("miss", rows=tuple(rows))
+            return self._result("miss", rows=rows)
         engine = header_number(headers, self._engine, facts.malformed)
-        saved = (
-            self.prices.symbolic_price(facts, self.now(), exchange.request)
-            if self.prices is not None
-            else None
-        )
-        verdict = Verdict(NAME, "hit", None, None if engine is None else engine / 1000, self._cold(exchange))
-        return Result(verdict, tuple(rows), None if saved is None else saved.saved_usd)
+        price = None if self.prices is None else self.prices.symbolic_price(facts, self.now(), call.request)
+        verdict = Verdict(self.NAME, "hit", None, None if engine is None else engine / 1000, self._cold(call))
+        return Result(verdict, tuple(rows), None if price is None else price.saved_usd)
 
-    def _evidence(self, exchange: EndedCall, hit: bool) -> list[str]:
-        facts = exchange.facts
-        out = ["header"] if hit else []
+    def _evidence(self, call: EndedCall, hit: bool) -> list[str]:
+        facts = call.facts
+        evidence = ["header"] if hit else []
         if not facts.usage_seen or facts.output_tokens is None:
-            return out
+            return evidence
         if facts.output_tokens > 0:
             if hit:
-                out.append("contradiction")
+                evidence.append("contradiction")
                 self._log_once()
-            return out
+            return evidence
         if not facts.has_content:  # a cache pre-warm (max_tokens 0) answers without any
-            return out
-        top = fields(exchange.facts)
+            return evidence
+        top = request_fields(call.facts)
         if top is not None and top.max_tokens == 0:
-            return out
-        out.append("zero_output")
-        estimate = self.counted.of(top) if top is not None and self.counted is not None else None
-        if (
-            estimate is not None
-            and facts.input_tokens is not None
-            and abs(estimate - facts.input_tokens) <= INPUT_TOLERANCE
-        ):
-            out.append("input_match")
-        return out
+            return evidence
+        evidence.append("zero_output")
+        counted = self.counted.of(top) if top is not None and self.counted is not None else None
+        stated = facts.input_tokens
+        if counted is not None and stated is not None and abs(counted - stated) <= INPUT_TOLERANCE:
+            evidence.append("input_match")
+        return evidence
 
     def _log_once(self) -> None:
         if not self._logged:
@@ -103,8 +99,8 @@ class Symbolic(Mechanism):
                 self._layer,
             )
 
-    def _cold(self, exchange: EndedCall) -> bool:
-        request = exchange.request
+    def _cold(self, call: EndedCall) -> bool:
+        request = call.request
         if request.body is None:
             return False
         return not self._hits.add(digest(request.path.encode() + b"\0" + request.body))

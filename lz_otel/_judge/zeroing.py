@@ -11,18 +11,20 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue as c
-from lz_otel._judge.base import Mechanism, ok
-from lz_otel._judge.request_body import fields, number
+from lz_otel._judge.base import Judge, succeeded
+from lz_otel._judge.request_body import finite_number, request_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
-    from lz_otel._judge.result import Result
+    from lz_otel._judge.base import JudgeArguments
+    from lz_otel._judge.result import MetricRow, Result
+    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["NAME", "Masks", "Report", "Zeroing", "parse_mask", "parse_report"]
+__all__ = ["Masks", "Report", "ZeroingJudge", "parse_mask", "parse_report"]
 
-NAME = "zeroing"
 MAX_TOKENS = 8192  # above it the mechanism is off (003 3.1)
 _MAX_REPORT = 8192  # characters of the header
 _MAX_MASK = 65_536
@@ -40,7 +42,7 @@ class Report(NamedTuple):
 
 
 def parse_report(header: str) -> tuple[Report | None, bool]:
-    """The report, and whether all of it could be read.
+    """Decode the report; also tell whether all of it could be read.
 
     ``None`` when it is no base64 of a JSON object. A field of a wrong type or out of range is
     left out, and so is a count of layers that contradicts the other.
@@ -59,13 +61,13 @@ def parse_report(header: str) -> tuple[Report | None, bool]:
     total, zeroed = _layers(value.get("total_layers")), _layers(value.get("zeroed_layers"))
     ratio, confidence = _share(value.get("zeroed_params_ratio")), _share(value.get("routing_confidence"))
     good = isinstance(fallback, bool)
-    for key, found in (
+    for key, part in (
         ("total_layers", total),
         ("zeroed_layers", zeroed),
         ("zeroed_params_ratio", ratio),
         ("routing_confidence", confidence),
     ):
-        if found is None and value.get(key) is not None:
+        if part is None and value.get(key) is not None:
             good = False
     if total is not None and zeroed is not None and zeroed > total:
         total = zeroed = None
@@ -84,12 +86,12 @@ def _layers(value: object) -> int | None:
 
 
 def _share(value: object) -> float | None:
-    found = number(value)
-    return found if found is not None and 0.0 <= found <= 1.0 else None
+    share = finite_number(value)
+    return share if share is not None and 0.0 <= share <= 1.0 else None
 
 
 def parse_mask(value: object) -> tuple[bool, ...] | None:
-    """A mask in each of its spellings; ``None`` when it is none.
+    """Decode a mask in each of its spellings; ``None`` when it is none.
 
     A list of booleans; or a text that holds such a list, its words in double quotes, single quotes
     or none (003 5.2), in JSON's or Python's spelling.
@@ -131,7 +133,7 @@ class Masks:
             self._next(value)
 
 
-class Zeroing(Mechanism):
+class ZeroingJudge(Judge):
     """Hit: a report says that no fallback was triggered. Fallback: it was (``triggered``), or it was
     asked for and no report came (``too_long`` above 8,192 max_tokens, else ``no_report``).
 
@@ -142,17 +144,15 @@ class Zeroing(Mechanism):
     Memory: none beyond the call.
     """
 
-    NAME = NAME
-    BEGINS = True
+    NAME = "zeroing"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        name = self.signals.name
-        self._asked, self._context = name(NAME, "asked"), name(NAME, "context_type")
-        self._report = name(NAME, "report")
+    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
+        super().__init__(signals, **arguments)
+        self._asked, self._context = self.marker("asked"), self.marker("context_type")
+        self._report = self.marker("report")
 
     def begin(self, request: Request, facts: Facts) -> None:
-        """Masks come in streams, of calls that asked."""
+        """Count the masks in streams of calls that asked."""
         if (
             facts.stream
             and self._asks(request, facts) is not False
@@ -160,25 +160,25 @@ class Zeroing(Mechanism):
         ):
             facts.mask_sink = Masks(facts.mask_sink)
 
-    def judge(self, exchange: EndedCall) -> Result | None:
-        """See the class."""
-        facts = exchange.facts
-        if not facts.inference or not facts.llm_call or self._replayed(exchange):
+    def judge(self, call: EndedCall) -> Result | None:
+        """Conclude as the class says."""
+        facts = call.facts
+        if not facts.inference or not facts.llm_call:
             return None
-        rows: list[tuple[Any, tuple[str, ...], float]] = []
+        rows: list[MetricRow] = []
         self._masks(facts, rows)
-        header = exchange.response_headers.get(self._report)
-        if header is not None and ok(exchange):
+        header = call.response_headers.get(self._report)
+        if header is not None and succeeded(call):
             return self._judge_report(header, facts, rows)
-        asked = self._asks(exchange.request, facts)
+        asked = self._asks(call.request, facts)
         if asked is None:
-            return self._result("bypass", rows=tuple(rows))
-        if not asked or not ok(exchange):
-            return self._result(None, rows=tuple(rows))
-        top = fields(facts)
-        limit = number(top.max_tokens) if top is not None else None
+            return self._result("bypass", rows=rows)
+        if not asked or not succeeded(call):
+            return self._result(None, rows=rows)
+        top = request_fields(facts)
+        limit = finite_number(top.max_tokens) if top is not None else None
         too_long = limit is not None and limit > MAX_TOKENS
-        return self._result("fallback", "too_long" if too_long else "no_report", tuple(rows))
+        return self._result("fallback", "too_long" if too_long else "no_report", rows)
 
     def _asks(self, request: Request, facts: Facts) -> bool | None:
         """Whether the request asks for it; ``None``: it opts out."""
@@ -189,12 +189,12 @@ class Zeroing(Mechanism):
             return None
         if self._context in request.headers:
             return True
-        top = fields(facts)
+        top = request_fields(facts)
         return top is not None and not (
             top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None
         )
 
-    def _masks(self, facts: Facts, rows: list[tuple[Any, tuple[str, ...], float]]) -> None:
+    def _masks(self, facts: Facts, rows: list[MetricRow]) -> None:
         sink = facts.mask_sink
         if not isinstance(sink, Masks):
             return
@@ -205,14 +205,12 @@ class Zeroing(Mechanism):
         if sink.switches:
             rows.append((c.MASK_SWITCHES, (), float(sink.switches)))
 
-    def _judge_report(
-        self, header: str, facts: Facts, rows: list[tuple[Any, tuple[str, ...], float]]
-    ) -> Result | None:
+    def _judge_report(self, header: str, facts: Facts, rows: list[MetricRow]) -> Result | None:
         report, good = parse_report(header)
         if not good:
             facts.malformed.append("report")
         if report is None:
-            return self._result(None, rows=tuple(rows))
+            return self._result(None, rows=rows)
         if report.ratio is not None:
             rows.append((c.ZEROING_PARAMS_RATIO, (), report.ratio))
         if report.confidence is not None:
@@ -221,7 +219,7 @@ class Zeroing(Mechanism):
             rows.append((c.ZEROING_LAYERS, ("all",), float(report.total)))
             rows.append((c.ZEROING_LAYERS, ("zeroed",), float(report.zeroed)))
         if report.fallback is None:
-            return self._result(None, rows=tuple(rows))
-        return self._result(
-            "fallback" if report.fallback else "hit", "triggered" if report.fallback else None, tuple(rows)
-        )
+            return self._result(None, rows=rows)
+        if report.fallback:
+            return self._result("fallback", "triggered", rows)
+        return self._result("hit", rows=rows)

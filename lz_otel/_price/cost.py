@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from lz_otel._price.table import Rates, Table, load_table
+from lz_otel._price.price_file import load_table
+from lz_otel._price.table import Rates
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._price.table import Table
     from lz_otel.model import Request
 
 __all__ = ["Cost", "FastPrice", "Prices"]
@@ -83,7 +85,7 @@ class Prices:
 
     @classmethod
     def load(cls, user_file: str | None = None) -> Prices:
-        """The built-in table, with the user's own file (setting ``prices``) over it.
+        """Return the built-in table, with the user's own file (setting ``prices``) over it.
 
         Raises:
             ConfigurationError: the file, a key or a value of it cannot be used.
@@ -91,7 +93,7 @@ class Prices:
         return cls(load_table(user_file))
 
     def stale(self, now: float) -> str | None:
-        """A warning when the newest table is more than 90 days old at ``now`` (epoch seconds)."""
+        """Return a warning when the newest table is more than 90 days old at ``now`` (epoch seconds)."""
         today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
         days = (today - self.table.as_of).days
         if days <= STALE_AFTER_DAYS:
@@ -102,7 +104,7 @@ class Prices:
         )
 
     def price(self, facts: Facts, when: float, request: Request | None = None) -> Cost | None:
-        """The cost of a call that the provider stated the usage of.
+        """Price a call that the provider stated the usage of.
 
         Args:
             facts: as the reader left them. The model is the one that answered; where the
@@ -128,7 +130,7 @@ class Prices:
     def _with_besides(
         self, facts: Facts, besides: list[dict[str, Any]], when: float, request: Request | None
     ) -> Cost | None:
-        """The answer and what was billed on top of it: compaction by the same model, advice by another (D)."""
+        """Price the answer and what was billed on top: compaction by its model, advice by another (D)."""
         total = self._answer(facts, when, request)
         for entry in besides:
             part = Facts(facts.provider, facts.operation, inference=True, llm_call=True)
@@ -201,7 +203,7 @@ class Prices:
     def input_price(
         self, facts: Facts, when: float, tokens: int, request: Request | None = None
     ) -> float | None:
-        """USD of ``tokens`` uncached input tokens in this call (pruned ones, say), or ``None``."""
+        """Price ``tokens`` uncached input tokens in this call (pruned ones, say), or ``None``."""
         quote = self._quote(facts, when, request)
         if quote.rates is None:
             return None
@@ -210,7 +212,7 @@ class Prices:
         return tokens * rates.input
 
     def symbolic_price(self, facts: Facts, when: float, request: Request | None = None) -> FastPrice | None:
-        """A hit of the symbolic layer: input at 1/5 of the input price, output free (A, article 000).
+        """Price a hit of the symbolic layer: input at 1/5 of the input price, output free (A, article 000).
 
         What was saved is against the price of the tokens that the answer states. Such an answer
         states 0 output tokens, so it is a lower bound.
@@ -225,7 +227,7 @@ class Prices:
     def scheduling_price(
         self, facts: Facts, when: float, similar_qps: float = 0.0, request: Request | None = None
     ) -> FastPrice | None:
-        """A call that the zero layer's scheduler served (A, article 004).
+        """Price a call that the zero layer's scheduler served (A, article 004).
 
         28 % less than full price, 62.5 % less with more than 2000 input tokens, 68 % less above
         50 similar calls per second.
@@ -245,7 +247,7 @@ class Prices:
     def response_cache_price(
         self, facts: Facts, when: float, request: Request | None = None
     ) -> FastPrice | None:
-        """A hit of a response cache: free; the replayed usage tells what it would have cost (D)."""
+        """Price a hit of a response cache: free; the replayed usage says what it would have cost (D)."""
         cost = self.price(facts, when, request)
         return None if cost is None else FastPrice(0.0, cost.usd, cost.usd)
 
@@ -323,19 +325,19 @@ def _cost(usd: float, full: float) -> Cost:
 
 
 def _count(stated: dict[str, Any], key: str) -> int:
-    """A token count of a decoded object; 0 where there is none."""
+    """Return a token count of a decoded object; 0 where there is none."""
     value = stated.get(key)
     return value if type(value) is int and 0 <= value < 1 << 53 else 0
 
 
 def _vertex_location(path: str) -> str | None:
     """``global`` or another location of a Vertex path (``/projects/p/locations/r/...``), or ``None``."""
-    _, found, rest = path.partition("/locations/")
-    return rest.partition("/")[0] if found else None
+    _, marker, location = path.partition("/locations/")
+    return location.partition("/")[0] if marker else None
 
 
 def _regional(provider: str, place: str | None) -> bool | None:
-    """Whether the endpoint is regional (or of several regions); ``None``: it cannot be told (D)."""
+    """Whether the endpoint is regional (or of several regions); ``None``: it is not known (D)."""
     if not place:
         return None
     if provider == "gcp.vertex_ai":

@@ -8,18 +8,25 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel.explain.prompt import Prompt, words_of
+from lz_otel.explain.prompt_parts import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from lz_otel.explain.prompt_parts import PromptParts
 
 __all__ = ["CAUSES", "Cause", "causes", "courtesy_phrases"]
 
 
 class Cause(NamedTuple):
-    """One cause: its name, and what to do about it. Never a piece of the prompt."""
+    """What speaks against a fast path in a request.
+
+    Attributes:
+        name: one of a closed list, such as ``thinking_words``.
+        advice: what to do about it, with the place in the articles; never a piece of the prompt.
+    """
 
     name: str
     advice: str
@@ -42,6 +49,7 @@ CAUSES = {
     "numbers_unprotected": "declare numbers that must survive in <protected_tokens> (001 5.2)",
     "several_templates": "use one template per route (000 5.3)",
 }
+"""Advice by name of the cause (A: articles 000 and 001)."""
 
 _THINKING = re.compile(
     r"\b(?:think|thinking|consider|let'?s analy[sz]e|step by step|reason through)\b|思考|一步一步|逐步",
@@ -73,22 +81,22 @@ _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?\s?%|[¥$€]\s?[0-9]|[0-9]+\s?年|�
 _OPENERS, _CLOSERS = "{[<", "}]>"
 
 
-def causes(prompt: Prompt) -> tuple[Cause, ...]:
-    """The causes that apply to a request, in the order of `CAUSES`."""
-    found = set(_found(prompt))
-    return tuple(Cause(name, advice) for name, advice in CAUSES.items() if name in found)
+def causes(prompt: PromptParts) -> tuple[Cause, ...]:
+    """Return the causes that apply to a request, in the order of `CAUSES`."""
+    names = set(_names(prompt))
+    return tuple(Cause(name, advice) for name, advice in CAUSES.items() if name in names)
 
 
-def _found(prompt: Prompt) -> Iterator[str]:
-    told, system = prompt.instructions, prompt.system
+def _names(prompt: PromptParts) -> Iterator[str]:
+    instructions, system = prompt.instructions, prompt.system
     for name, pattern in (
         ("thinking_words", _THINKING),
         ("vague_quantity", _VAGUE),
         ("in_context_examples", _EXAMPLES),
     ):
-        if pattern.search(told):
+        if pattern.search(instructions):
             yield name
-    if _SHORT.search(told) and _LONG.search(told):
+    if _SHORT.search(instructions) and _LONG.search(instructions):
         yield "contradictory_demands"
     for name, pattern in (("full_width_punctuation", _FULL_WIDTH), ("base64_payload", _BASE64)):
         if pattern.search(prompt.text):
@@ -99,7 +107,7 @@ def _found(prompt: Prompt) -> Iterator[str]:
         yield "other_region"
     if prompt.temperature:
         yield "temperature_set"
-    if _has_key(prompt.schema, "anyOf") or '"anyOf"' in told:
+    if _has_key(prompt.schema, "anyOf") or '"anyOf"' in instructions:
         yield "any_of"
     tagged = _TAG.search(prompt.text) is not None
     first = _FIRST_TAG.match(system) is not None
@@ -128,7 +136,7 @@ def _unclosed(text: str) -> bool:
     return any(depth.values()) or re.search(r"</?[A-Za-z][^<>]*(?:<|$)", text) is not None
 
 
-def _has_key(value: Any, key: str) -> bool:
+def _has_key(value: object, key: str) -> bool:
     stack = [value]
     while stack:
         item = stack.pop()
@@ -141,54 +149,32 @@ def _has_key(value: Any, key: str) -> bool:
     return False
 
 
-_COURTESY = frozenset(
-    [
-        "please",
-        "kindly",
-        "could",
-        "would",
-        "can",
-        "you",
-        "thanks",
-        "thank",
-        "hello",
-        "hi",
-        "dear",
-        "sorry",
-        "appreciate",
-        "regards",
-        "grateful",
-        "welcome",
-        "请",
-        "请问",
-        "能不能",
-        "麻烦",
-        "谢谢",
-        "您好",
-        "你好",
-        "劳驾",
-        "感谢",
-        "非常感谢",
-        "请务必",
-    ]
-)
+_COURTESY = frozenset((
+    "please", "kindly", "could", "would", "can", "you", "thanks", "thank", "hello", "hi", "dear", "sorry",
+    "appreciate", "regards", "grateful", "welcome", "请", "请问", "能不能", "麻烦", "谢谢", "您好", "你好",
+    "劳驾", "感谢", "非常感谢", "请务必",
+))  # fmt: skip
 _CJK_PHRASE = re.compile("|".join(sorted((w for w in _COURTESY if not w.isascii()), key=len, reverse=True)))
 
 
 def courtesy_phrases(messages: Iterable[str], top: int = 50) -> list[tuple[str, float]]:
-    """Courtesy phrases of given user messages, the most frequent first, by TF-IDF (001 6).
+    """Return the courtesy phrases of user messages with their weights (TF-IDF; A, 001 6), the heaviest first.
 
     Single words and pairs of words that hold a word of courtesy, and Chinese set phrases. The weight is the
     number of occurrences times ``1 + log((1 + messages) / (1 + messages that hold it))``.
+
+    Args:
+        messages: texts of user messages.
+        top: most phrases returned.
     """
     totals: Counter[str] = Counter()
     holders: Counter[str] = Counter()
     count = 0
     for message in messages:
         count += 1
-        found = Counter(_phrases(message))
-        totals.update(found)
-        holders.update(found.keys())
+        occurrences = Counter(_phrases(message))
+        totals.update(occurrences)
+        holders.update(occurrences.keys())
     weights = {p: n * (1 + math.log((1 + count) / (1 + holders[p]))) for p, n in totals.items()}
     return sorted(weights.items(), key=lambda item: (-item[1], item[0]))[:top]
 

@@ -1,8 +1,7 @@
 """Why a request misses the symbolic engine: the four conditions of article 000, as local estimates.
 
 The thresholds are **A** (article 000, 2.3); how each value is estimated is **C**, since the article gives no
-formula but for the structure. Nothing here runs on the path of a request: it is for looking
-at a prompt at one's desk, and it holds no text.
+formula but for the structure.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel._judge.simhash import Shape, cosine, shape
 from lz_otel.explain.causes import Cause, causes
-from lz_otel.explain.prompt import Prompt, words_of
+from lz_otel.explain.prompt_parts import PromptParts, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +23,9 @@ __all__ = [
     "ENTROPY",
     "SIMILARITY",
     "STRUCTURE",
-    "Condition",
+    "ConditionEstimate",
     "Conditions",
-    "History",
+    "RequestHistory",
     "determinism",
     "entropy",
     "explain",
@@ -34,14 +33,21 @@ __all__ = [
 ]
 
 STRUCTURE, DETERMINISM, ENTROPY, SIMILARITY = 0.82, 0.94, 2.1, 0.88
+"""Thresholds (A, article 000, 2.3): the entropy must be at most, the others at least this."""
 
 _WINDOW, _STEP, _GAIN = 100, 10, 0.15
 _MARKS = re.compile(r'[{}:"]')
 _PAIR = re.compile(r"[A-Za-z]+:\s*[^\n]+")
 
 
-class Condition(NamedTuple):
-    """One condition: the estimated value, its threshold, and whether it is met."""
+class ConditionEstimate(NamedTuple):
+    """One condition, estimated.
+
+    Attributes:
+        value: the estimate (C).
+        threshold: what the article wants (A), in the same unit.
+        met: whether the value is on the right side of it.
+    """
 
     value: float
     threshold: float
@@ -49,26 +55,28 @@ class Condition(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """Estimates for one request, all four of which the article wants met.
+    """Estimates for one request. The article wants all four conditions met.
 
     Attributes:
-        structure: 0 to 1, at least 0.82.
-        determinism: 0 to 1, at least 0.94.
-        entropy: bits per token, at most 2.1.
-        similarity: 0 to 1 to the nearest remembered request, at least 0.88; ``None`` without a history.
-        causes: what speaks against it, besides.
+        structure: share of structure, 0 to 1; at least 0.82.
+        determinism: how surely the output has one form, 0 to 1; at least 0.94.
+        entropy: bits per token; at most 2.1.
+        similarity: to the nearest request of the history, 0 to 1; at least 0.88. ``None`` without a history.
+        causes: what else speaks against a hit, with advice.
     """
 
-    structure: Condition
-    determinism: Condition
-    entropy: Condition
-    similarity: Condition | None
+    structure: ConditionEstimate
+    determinism: ConditionEstimate
+    entropy: ConditionEstimate
+    similarity: ConditionEstimate | None
     causes: tuple[Cause, ...]
 
 
 def structure(text: str) -> float:
-    """Share of structure, 0 to 1 (A): a 100-character window slides over the text; one with at least 3 of
-    ``{ } : "``, or at least 2 key-value lines, adds 0.15. It moves by 10 characters (C).
+    """Return the share of structure, 0 to 1 (A).
+
+    A 100-character window slides over the text; one with at least 3 of ``{ } : "``, or at least 2 key-value
+    lines, adds 0.15. It moves by 10 characters (C).
     """
     score = 0.0
     last = max(0, len(text) - _WINDOW)
@@ -84,18 +92,20 @@ def structure(text: str) -> float:
 _SCHEMA = re.compile(
     r"output_schema|json.?schema|\"type\"\s*:\s*\"object\"|\{[A-Za-z_]+\}"
     r"|\b(?:json|csv|xml|yaml)\b|(?:^|[^A-Za-z])(?:json|csv|xml|yaml)(?:$|[^A-Za-z])"
-    r"|exactly (?:[0-9]+|one|two|three|four|five)\b|\btrue or false\b|\bone word\b|\[[A-Z_]+_(?:PATTERN|REGEX)\]",
+    r"|exactly (?:[0-9]+|one|two|three|four|five)\b|\btrue or false\b|\bone word\b"
+    r"|\[[A-Z_]+_(?:PATTERN|REGEX)\]",
     re.IGNORECASE,
 )
 _ABSOLUTE = re.compile(
-    r"\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b|仅|只|必须|严格|不要解释",
+    r"\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b"
+    r"|仅|只|必须|严格|不要解释",
     re.IGNORECASE,
 )
 _BOOLEAN = re.compile(r"\btrue\b.{0,12}\bfalse\b|\b1\b or \b0\b", re.IGNORECASE)
 
 
-def determinism(prompt: Prompt) -> float:
-    """How surely the output has one form, 0 to 1 (C).
+def determinism(prompt: PromptParts) -> float:
+    """Estimate how surely the output has one form, 0 to 1 (C).
 
     An explicit format or schema adds 0.5, absolute words 0.3, true/false 0.2, and a schema in the
     request itself all of it; vague quantities, thinking words, contradictory demands and in-context
@@ -116,7 +126,7 @@ def determinism(prompt: Prompt) -> float:
     return round(max(0.0, value), 2)
 
 
-# Bits per token by what kind of token it is. Chosen so that the article's two examples fall on their own sides.
+# Bits per token by its kind. Chosen so that the article's two examples fall on their own sides.
 _BITS = {
     "mark": 0.6,
     "field": 1.2,
@@ -126,65 +136,19 @@ _BITS = {
     "repeat": 3.0,
     "prose": 5.6,
 }
-_FORMATS = frozenset(
-    [
-        "csv",
-        "json",
-        "xml",
-        "yaml",
-        "sql",
-        "html",
-        "schema",
-        "true",
-        "false",
-        "null",
-        "array",
-        "object",
-        "string",
-        "integer",
-    ]
-)
-_DIRECTIVES = frozenset(
-    [
-        "convert",
-        "extract",
-        "parse",
-        "return",
-        "output",
-        "list",
-        "classify",
-        "validate",
-        "match",
-        "format",
-        "map",
-        "split",
-        "into",
-        "to",
-        "from",
-        "the",
-        "following",
-        "of",
-        "as",
-        "and",
-        "将",
-        "以",
-        "下",
-        "转",
-        "为",
-        "把",
-        "成",
-        "提",
-        "取",
-        "输",
-        "出",
-        "返",
-        "回",
-    ]
-)
+_FORMATS = frozenset((
+    "csv", "json", "xml", "yaml", "sql", "html", "schema", "true", "false", "null", "array", "object",
+    "string", "integer",
+))  # fmt: skip
+_DIRECTIVES = frozenset((
+    "convert", "extract", "parse", "return", "output", "list", "classify", "validate", "match", "format",
+    "map", "split", "into", "to", "from", "the", "following", "of", "as", "and", "将", "以", "下", "转",
+    "为", "把", "成", "提", "取", "输", "出", "返", "回",
+))  # fmt: skip
 
 
 def entropy(text: str) -> float:
-    """Bits per token, estimated from the kinds of tokens (C).
+    """Estimate the bits per token from the kinds of tokens (C).
 
     Records, key-value pairs, code-like tokens, numbers and format words are cheap, free prose is dear, and
     words that have occurred before are in between. It is no measurement: the frequencies of the
@@ -217,40 +181,44 @@ def _kind(token: str, record: bool, seen: set[str]) -> str:
 
 
 def _is_record(line: str) -> bool:
-    """A line of a table, or of key-value pairs: many separators for its words, and no sentence."""
+    """Whether a line is of a table or of key-value pairs: many separators for its words, and no sentence."""
     tokens = words_of(line)
     words = [t for t in tokens if t[0].isalnum()]
     separators = sum(1 for t in tokens if t in ',;|\t{}[]:"=<>')
     return bool(words) and separators >= 2 and separators * 2 >= len(words)
 
 
-class History:
-    """The last 1,000 requests, by digest: 16 bytes of SHA-256 and the shape of the text."""
+class RequestHistory:
+    """The last requests by digest: 16 bytes of SHA-256 and the counts of their words, no text.
+
+    Args:
+        size: most requests remembered.
+    """
 
     def __init__(self, size: int = 1000) -> None:
         self._prefixes: deque[int] = deque(maxlen=size)
         self._shapes: deque[Shape] = deque(maxlen=size)
 
     def similarity(self, text: str) -> float:
-        """Similarity to the nearest remembered request, 0 to 1.
+        """Return the similarity to the nearest remembered request, 0 to 1.
 
         1 when the SHA-256 prefix differs in at most 3 bits (A, which means the same text), else
         the cosine of word counts (C).
         """
         prefix = _prefix(text)
-        if any((prefix ^ other).bit_count() <= 3 for other in self._prefixes):
+        if any((prefix ^ earlier).bit_count() <= 3 for earlier in self._prefixes):
             return 1.0
-        own = shape(text)
-        if own is None:
+        words = shape(text)
+        if words is None:
             return 0.0
-        return round(max((cosine(own, other) for other in self._shapes), default=0.0), 4)
+        return round(max((cosine(words, earlier) for earlier in self._shapes), default=0.0), 4)
 
     def add(self, text: str) -> None:
         """Remember a request that succeeded."""
         self._prefixes.append(_prefix(text))
-        own = shape(text)
-        if own is not None:
-            self._shapes.append(own)
+        words = shape(text)
+        if words is not None:
+            self._shapes.append(words)
 
 
 def _prefix(text: str) -> int:
@@ -260,28 +228,37 @@ def _prefix(text: str) -> int:
 def explain(
     request: bytes | str | Mapping[str, Any],
     headers: Mapping[str, str] | None = None,
-    history: History | None = None,
+    history: RequestHistory | None = None,
 ) -> Conditions:
-    """Estimate the four conditions for a request, and name what speaks against a hit.
+    """Estimate the four conditions of article 000 for a request, and name what speaks against a hit.
+
+    Thresholds and causes are **A** (stated only in articles 000 and 001), the estimates **C** (our choice).
 
     Args:
-        request: body of a Messages request as bytes or mapping, or the text of a prompt.
-        headers: request headers, for the region.
-        history: earlier requests, for the similarity; it is not changed.
+        request: body of a Messages request as bytes or mapping, or the text of a prompt. Whatever cannot be
+            read as a request is taken as a text.
+        headers: request headers, for the region; names in any case.
+        history: earlier requests, for the similarity; it is not changed (`RequestHistory.add` adds one).
+
+    Returns:
+        Values with their thresholds, and the causes. It holds no piece of the request.
     """
-    prompt = Prompt.of(request, headers)
-    values = structure(prompt.text), determinism(prompt), entropy(prompt.text)
+    prompt = PromptParts.of(request, headers)
+    bits, applying = entropy(prompt.text), causes(prompt)
     similar = None
-    found = list(causes(prompt))
     if history is not None:
-        value = history.similarity(prompt.text)
-        similar = Condition(value, SIMILARITY, value >= SIMILARITY)
-        if SIMILARITY <= value < 1.0:
-            found.append(Cause("several_templates", "a nearly identical template is in use beside this one"))
+        similar = _at_least(SIMILARITY, history.similarity(prompt.text))
+        if similar.met and similar.value < 1.0:
+            advice = "a nearly identical template is in use beside this one"
+            applying += (Cause("several_templates", advice),)
     return Conditions(
-        Condition(values[0], STRUCTURE, values[0] >= STRUCTURE),
-        Condition(values[1], DETERMINISM, values[1] >= DETERMINISM),
-        Condition(values[2], ENTROPY, values[2] <= ENTROPY),
+        _at_least(STRUCTURE, structure(prompt.text)),
+        _at_least(DETERMINISM, determinism(prompt)),
+        ConditionEstimate(bits, ENTROPY, bits <= ENTROPY),
         similar,
-        tuple(found),
+        applying,
     )
+
+
+def _at_least(threshold: float, value: float) -> ConditionEstimate:
+    return ConditionEstimate(value, threshold, value >= threshold)

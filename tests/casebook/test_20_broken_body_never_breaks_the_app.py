@@ -16,7 +16,7 @@ import lz_otel
 from lz_otel import _extract, _intake, _later, _runtime
 from lz_otel._capture import attempt, sdk, transports
 from lz_otel._ground.guard import guard
-from lz_otel._judge.judges import Judges
+from lz_otel._judge.in_force import MechanismsInForce
 from lz_otel._measure import rules
 from lz_otel._measure.labels import _Common
 from lz_otel._measure.store import Store
@@ -198,8 +198,8 @@ ENTRY_POINTS: dict[str, tuple[Any, str]] = {
     "rules: attempt": (rules, "attempt"),
     "labels": (_Common, "__missing__"),
     "prices": (Prices, "price"),
-    "judges": (Judges, "judge"),
-    "judges: begin": (Judges, "begin"),
+    "judges": (MechanismsInForce, "judge"),
+    "judges: begin": (MechanismsInForce, "begin"),
     "clock: attempt": (attempt, "perf_counter"),
     "clock: intake": (_intake, "perf_counter"),
     "clock: transport": (transports, "perf_counter"),

@@ -1,26 +1,24 @@
-"""The four conditions of article 000, as local estimates, and the causes of a miss."""
+"""The four conditions of article 000, as local estimates."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel.explain import conditions
-from lz_otel.explain.causes import CAUSES, courtesy_phrases
-from lz_otel.explain.conditions import Conditions, History, determinism, entropy, explain, structure
-from lz_otel.explain.prompt import Prompt
+from lz_otel.explain.conditions import Conditions, RequestHistory, determinism, entropy, explain, structure
+from lz_otel.explain.prompt_parts import PromptParts
 
 CSV_ZH = "将以下CSV转为JSON：name,age,city\nAlice,28,Beijing"
 CSV_EN = "Convert the following CSV to JSON: name,age,city\nAlice,28,Beijing"
 POEM_ZH = "请写一首关于北京秋天的诗"
 POEM_EN = "Write a poem about autumn in Beijing."
 PROSE = (
-    "The old house at the end of the lane had stood empty for years before anyone thought to ask who owned it. "
-    "Every autumn the leaves gathered against its door, and every spring the wind took them away again. "
+    "The old house at the end of the lane had stood empty for years before anyone thought to ask who owned"
+    " it. Every autumn the leaves gathered against its door, and every spring the wind took them away again. "
 )
 
 
@@ -83,8 +81,8 @@ def test_structure_slides_a_window(text: str, value: float) -> None:
     ],
 )
 def test_determinism(text: str, met: bool) -> None:
-    """Formats and absolute words make the output sure; vague, thinking and contradictory words take it back."""
-    assert (determinism(Prompt.of(text)) >= 0.94) is met
+    """Formats and absolute words make the output sure; vague, thinking and contradictory words undo it."""
+    assert (determinism(PromptParts.of(text)) >= 0.94) is met
 
 
 def test_schema_in_the_request_is_sure() -> None:
@@ -98,8 +96,8 @@ def test_schema_in_the_request_is_sure() -> None:
 
 
 def test_similarity() -> None:
-    """The same request is 1, a template with another value is near, another text is far; none without history."""
-    history = History()
+    """The same request is 1, a template with another value near, another text far; none without history."""
+    history = RequestHistory()
     text = (
         "Please classify the ticket number 123 into one of the categories network hardware or software today"
     )
@@ -107,7 +105,7 @@ def test_similarity() -> None:
     near = explain(text.replace("123", "124"), history=history)
     assert explain(text, history=history).similarity == (1.0, 0.88, True)
     assert near.similarity is not None
-    assert (near.similarity.met, "several_templates" in names(near)) == (True, True)
+    assert (near.similarity.met, "several_templates" in [c.name for c in near.causes]) == (True, True)
     far = explain(POEM_EN, history=history).similarity
     assert far is not None
     assert far.met is False
@@ -116,108 +114,10 @@ def test_similarity() -> None:
 
 def test_history_is_bounded() -> None:
     """Only the last requests are remembered."""
-    history = History(size=3)
+    history = RequestHistory(size=3)
     for n in range(4):
         history.add(f"alpha{'abcd'[n]} beta{'abcd'[n]}")
     assert [history.similarity(f"alpha{c} beta{c}") for c in "abcd"] == [0.0, 1.0, 1.0, 1.0]
-
-
-def names(found: Conditions) -> set[str]:
-    return {c.name for c in found.causes}
-
-
-def tagged(system: str, user: str = "Hi") -> dict[str, Any]:
-    return {
-        "system": '<layer-zero enabled="true"/>\n' + system,
-        "messages": [{"role": "user", "content": user}],
-    }
-
-
-@pytest.mark.parametrize(
-    ("request_", "cause"),
-    [
-        ("Think about it.", "thinking_words"),
-        ("Let's analyze this.", "thinking_words"),
-        ("Give me a few names.", "vague_quantity"),
-        ("Parse {a: [1, 2}", "unclosed_structure"),
-        ("Parse [1, 2", "unclosed_structure"),
-        ("Read <a href", "unclosed_structure"),
-        ("Be concise. Answer in detail.", "contradictory_demands"),
-        ('Extract. Example: "John" → {"name": "John"}', "in_context_examples"),
-        ({"messages": [], "output_config": {"format": {"schema": {"anyOf": []}}}}, "any_of"),
-        ("List the names。", "full_width_punctuation"),
-        ("Decode " + "QUJD" * 40, "base64_payload"),
-        ({"messages": [], "temperature": 0}, "temperature_set"),
-        ({"system": "Hi\n<layer-zero enabled='true'/>", "messages": []}, "tag_not_first"),
-        ({"system": "<layer-zero enabled='true'/> Hi", "messages": []}, "tag_not_first"),
-        ({"messages": [{"role": "user", "content": "<layer-zero enabled='true'/>\nHi"}]}, "tag_not_first"),
-        (tagged("If the user asks for funds, you must quote the rating."), "rules_outside_context"),
-        (tagged("Data as of 2024-10-01."), "dates_outside_context"),
-        (tagged("Help.", "What does 4.2% mean?"), "numbers_unprotected"),
-    ],
-)
-def test_each_cause(request_: Any, cause: str) -> None:
-    """Each cause is named where it applies."""
-    assert cause in names(explain(request_))
-
-
-@pytest.mark.parametrize(
-    ("request_", "cause"),
-    [
-        ("I considered the thinker's sum.", "thinking_words"),
-        ("Parse {a: [1, 2]}", "unclosed_structure"),
-        ("Is a < b here?", "unclosed_structure"),
-        ("Read <a>b</a>", "unclosed_structure"),
-        ("Be concise.", "contradictory_demands"),
-        ({"messages": [], "output_config": {"format": {"schema": {"oneOf": []}}}}, "any_of"),
-        ("Decode " + "QUJD" * 10, "base64_payload"),
-        ({"messages": []}, "temperature_set"),
-        (tagged("Hi"), "tag_not_first"),
-        (
-            tagged("<context>If the user asks for funds, you must quote it. 2024-10-01</context>"),
-            "rules_outside_context",
-        ),
-        (tagged("<context><date_anchor>2024-10-01</date_anchor></context>"), "dates_outside_context"),
-        (tagged('<protected_tokens>["%"]</protected_tokens>', "What does 4.2% mean?"), "numbers_unprotected"),
-        ("What does 4.2% mean on 2024-10-01?", "numbers_unprotected"),
-    ],
-)
-def test_no_cause(request_: Any, cause: str) -> None:
-    """What merely looks like a cause is none."""
-    assert cause not in names(explain(request_))
-
-
-@pytest.mark.parametrize(("region", "expected"), [("eu-west-1", True), ("us-east-1", False), (None, False)])
-def test_region(region: str | None, expected: bool) -> None:
-    """Another region than us-east-1 is a cause; an unnamed one is not known to be."""
-    headers = {"Anthropic-Region": region} if region else {}
-    assert ("other_region" in names(explain("Hi", headers))) is expected
-
-
-def test_causes_are_a_closed_list() -> None:
-    """Causes come from the list, in its order, and hold nothing of the prompt."""
-    text = "Think of a few secretword names。 Be concise, in detail: {"
-    found = explain({"messages": [{"role": "user", "content": text}], "temperature": 1})
-    assert [c.name for c in found.causes] == [n for n in CAUSES if n in names(found)]
-    assert "secretword" not in repr(found)
-
-
-def test_courtesy_phrases() -> None:
-    """Courtesy phrases by TF-IDF, the heaviest first, at most as many as asked for; other words never."""
-    messages = ["Please, could you help? Thanks", "please sort the list", "请问能不能退货，谢谢", "sort it"]
-    found = courtesy_phrases(messages)
-    assert found[0][0] == "please"
-    assert {p for p, _ in found} == {
-        "please",
-        "could",
-        "could you",
-        "you",
-        "thanks",
-        "请问",
-        "能不能",
-        "谢谢",
-    }
-    assert len(courtesy_phrases(messages, top=2)) == 2
 
 
 @pytest.mark.parametrize(
@@ -241,7 +141,7 @@ def test_odd_requests(request_: bytes) -> None:
 def test_values_stay_in_range(text: str) -> None:
     """Every estimate stays in its range, for a text as for a body."""
     for request in (text, json.dumps({"messages": [{"role": "user", "content": text}]})):
-        found = explain(request, history=History())
+        found = explain(request, history=RequestHistory())
         assert 0 <= found.structure.value <= 1
         assert 0 <= found.determinism.value <= 1
         assert 0 <= found.entropy.value <= 5.6

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from lz_otel._judge.scheduling import Budget
+from lz_otel._judge.simhash import MAX_WORDS, shape
 from lz_otel._price.cost import Prices
-from tests.judge.exchanges import body, call, make, rows, said
+from tests.judge.ended_calls import body, ended_call, make, rows, said
 
 ASKED = {"x-anthropic-layer-hint": "zero-latency", "anthropic-version": "2024-10-22"}
 ZERO, STANDARD = {"x-anthropic-layer-served": "zero"}, {"x-anthropic-layer-served": "standard"}
@@ -16,6 +18,15 @@ SIMILAR, GHOST = ("lz.scheduling.similar_calls",), ("lz.scheduling.ghost_entitie
 WORDS = (
     "please check the status of my order and tell me when it will arrive at my address in berlin thanks a lot"
 )
+
+
+def fill(judge: Any) -> None:
+    """Put in more than it may hold."""
+    bits = random.Random(1).getrandbits
+    for _ in range(12_000):
+        judge._entities.add(bits(63))
+    for n in range(120):
+        judge._recent.append(shape(" ".join(f"w{n}x{k}" for k in range(MAX_WORDS))))
 
 
 @pytest.mark.parametrize(
@@ -38,27 +49,22 @@ WORDS = (
 def test_verdicts(hint: str | None, served: dict[str, str], expected: tuple[str | None, str | None]) -> None:
     """The served header decides; without it, what was asked for was not got."""
     headers = {} if hint is None else {**ASKED, "x-anthropic-layer-hint": hint}
-    assert said(make("scheduling").judge(call(headers, served))) == expected
+    assert said(make("scheduling").judge(ended_call(headers, served))) == expected
 
 
 def test_errors_say_nothing() -> None:
     """A call that failed gives no verdict."""
-    assert said(make("scheduling").judge(call(ASKED, {}, status=529))) == (None, None)
-
-
-def test_replay_gives_no_verdict() -> None:
-    """A gateway's replay repeats old headers."""
-    assert said(make("scheduling").judge(call(ASKED, {**ZERO, "helicone-cache": "HIT"}))) == (None, None)
+    assert said(make("scheduling").judge(ended_call(ASKED, {}, status=529))) == (None, None)
 
 
 def test_served_header_can_be_renamed(tmp_path: Any) -> None:
     """The served header is chosen by us and can be overridden."""
-    from lz_otel._judge import MECHANISMS, signals
+    from lz_otel._judge import signals
 
     path = tmp_path / "signals.toml"
     path.write_text('[scheduling.served]\nname = "x-layer"\n')
-    mechanism = MECHANISMS["scheduling"](signals.load(str(path)))
-    assert said(mechanism.judge(call(ASKED, {"x-layer": "zero"}))) == ("hit", None)
+    mechanism = make("scheduling", signals=signals.load(str(path)))
+    assert said(mechanism.judge(ended_call(ASKED, {"x-layer": "zero"}))) == ("hit", None)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +80,9 @@ def test_served_header_can_be_renamed(tmp_path: Any) -> None:
 )
 def test_cache_policy(policy: str, bad: bool) -> None:
     """A cache policy that is no JSON object of lists of names is malformed."""
-    exchange = call({"x-anthropic-cache-policy": policy})
-    make("scheduling").judge(exchange)
-    assert exchange.facts.malformed == (["header"] if bad else [])
+    call = ended_call({"x-anthropic-cache-policy": policy})
+    make("scheduling").judge(call)
+    assert call.facts.malformed == (["header"] if bad else [])
 
 
 @pytest.mark.parametrize(
@@ -91,10 +97,10 @@ def test_cache_policy(policy: str, bad: bool) -> None:
 def test_only_scheduled_calls_are_looked_at(headers: dict[str, str], looked_at: bool) -> None:
     """A call that neither asks nor was served is not looked at, and is not malformed."""
     mechanism = make("scheduling")
-    exchange = call(headers, {}, mechanism=mechanism)
-    mechanism.judge(exchange)
-    assert (exchange.facts.text_sink is not None, len(mechanism._recent) == 1) == (looked_at, looked_at)
-    assert exchange.facts.malformed == []
+    call = ended_call(headers, {}, mechanism=mechanism)
+    mechanism.judge(call)
+    assert (call.facts.text_sink is not None, len(mechanism._recent) == 1) == (looked_at, looked_at)
+    assert call.facts.malformed == []
 
 
 @pytest.mark.parametrize(
@@ -110,7 +116,7 @@ def test_rate_of_similar_calls(times: list[float], rate: float) -> None:
 
 def test_trace_id_is_never_measured() -> None:
     """The vendor's trace id is for spans and logs (`_measure.spans`): no measurement holds it."""
-    result = make("scheduling").judge(call(ASKED, {**ZERO, "x-anthropic-trace-id": "t" * 30}))
+    result = make("scheduling").judge(ended_call(ASKED, {**ZERO, "x-anthropic-trace-id": "t" * 30}))
     assert "ttt" not in repr(result)
 
 
@@ -120,7 +126,7 @@ def ask(
     request = more.pop("request", None) or body(text)
     return rows(
         mechanism.judge(
-            call(headers or ASKED, ZERO, request=request, answer=answer, mechanism=mechanism, **more)
+            ended_call(headers or ASKED, ZERO, request=request, answer=answer, mechanism=mechanism, **more)
         )
     )
 
@@ -201,14 +207,6 @@ def test_long_prompt_finds_no_ghosts() -> None:
     assert GHOST not in ask(mechanism, "x " * 40_000, "ann@example.com")
 
 
-def test_replay_is_no_ghost() -> None:
-    """A stored answer to an older request leaks nothing new."""
-    mechanism = make("scheduling")
-    ask(mechanism, "Mail ann@example.com")
-    exchange = call(ASKED, {**ZERO, "helicone-cache": "HIT"}, answer="ann@example.com", mechanism=mechanism)
-    assert GHOST not in rows(mechanism.judge(exchange))
-
-
 def test_only_digests_are_held() -> None:
     """Neither prompt nor entity stays in memory, and what stays is bounded."""
     mechanism = make("scheduling")
@@ -236,7 +234,7 @@ def test_budget_samples_above_a_rate() -> None:
 def test_without_budget_nothing_is_looked_at() -> None:
     """Above the rate a call is neither compared nor remembered, and its verdict stands."""
     mechanism = make("scheduling", budget=Budget(share=0.0, limit=0.0, clock=lambda: 0.0))
-    result = mechanism.judge(call(ASKED, ZERO, request=body(WORDS)))
+    result = mechanism.judge(ended_call(ASKED, ZERO, request=body(WORDS)))
     assert (said(result), rows(result), len(mechanism._recent)) == (("hit", None), {}, 0)
 
 
@@ -246,7 +244,7 @@ def test_price_rules(tokens: int, similar: int, share: float) -> None:
     prices, when = Prices.load(), 1796000000.0
     mechanism = make("scheduling", prices=prices, now=lambda: when)
     mechanism._similar_at.extend(n / 60 for n in range(similar))
-    exchange = call(ASKED, ZERO, response_model="claude-sonnet-4-5", input_tokens=tokens)
-    cost = prices.price(exchange.facts, when)
+    call = ended_call(ASKED, ZERO, response_model="claude-sonnet-4-5", input_tokens=tokens)
+    cost = prices.price(call.facts, when)
     assert cost is not None
-    assert mechanism.judge(exchange).saved_usd == pytest.approx(cost.usd * share)
+    assert mechanism.judge(call).saved_usd == pytest.approx(cost.usd * share)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lz_otel import catalogue
-from lz_otel._judge import signals
+from lz_otel._judge import judge_class, signals
 from lz_otel._judge.signals import TABLE
 from lz_otel.errors import ConfigurationError
-from tests.judge.exchanges import body, call
+from lz_otel.mechanisms import BY_NAME, FAMILIES, NAMES
+from tests.judge.ended_calls import body, ended_call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +26,8 @@ def woken(
     own: tuple[str, str] | None = None,
     **more: Any,
 ) -> set[str]:
-    exchange = call(request_headers, response_headers, **more)
-    return set(signals.load(None, own).awake(exchange.request, exchange.response_headers, exchange.facts))
+    call = ended_call(request_headers, response_headers, **more)
+    return set(signals.load(None, own).awake(call.request, call.response_headers, call.facts))
 
 
 @pytest.mark.parametrize(
@@ -137,16 +137,16 @@ def test_everything_at_once() -> None:
 
 def test_rows_are_complete() -> None:
     """Each row has a known mechanism, mark, source and text; keys are unique; headers are in lower case."""
-    assert {r.mechanism for r in TABLE} == set(catalogue.MECHANISMS) - {"prompt_cache"}
+    assert {r.mechanism for r in TABLE} == {name for name in NAMES if not judge_class(name).ASKED_ALWAYS}
     assert [r for r in TABLE if r.mark not in ("A", "C", "D") or not r.source or not r.doc] == []
     assert len({(r.mechanism, r.key) for r in TABLE}) == len(TABLE)
     assert [r for r in TABLE if r.where.endswith("header") and r.name != r.name.lower()] == []
 
 
 def test_marks() -> None:
-    """The families are stated by articles or chosen by us; only gateways are documented by vendors."""
-    assert {r.mark for r in TABLE if r.mechanism != "response_cache"} == {"A", "C"}
-    assert {r.mark for r in TABLE if r.mechanism == "response_cache"} == {"D"}
+    """A marker has its mechanism's mark, or C; those of the families are of articles or chosen by us."""
+    assert [r for r in TABLE if r.mark not in (BY_NAME[r.mechanism].mark, "C")] == []
+    assert {r.mark for r in TABLE if r.mechanism in FAMILIES} == {"A", "C"}
     assert {(r.mechanism, r.key) for r in TABLE if r.mark == "C"} == {
         ("pruning", "pruned_tokens"),
         ("pruning", "pruned_tokens_header"),
@@ -171,10 +171,10 @@ def test_override(tmp_path: Path) -> None:
     assert table.name("scheduling", "served") == "x-layer"
     assert table.name("pruning", "context_ms") == "ms"
     assert table.name("pruning", "pruned_tokens") == "pruned_tokens"
-    exchange = call({}, {"x-layer": "zero"})
-    assert set(table.awake(exchange.request, exchange.response_headers, exchange.facts)) == {"scheduling"}
-    exchange = call({}, {"x-anthropic-layer-served": "zero"})
-    assert set(table.awake(exchange.request, exchange.response_headers, exchange.facts)) == set()
+    call = ended_call({}, {"x-layer": "zero"})
+    assert set(table.awake(call.request, call.response_headers, call.facts)) == {"scheduling"}
+    call = ended_call({}, {"x-anthropic-layer-served": "zero"})
+    assert set(table.awake(call.request, call.response_headers, call.facts)) == set()
 
 
 @pytest.mark.parametrize(

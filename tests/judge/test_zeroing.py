@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel._judge.zeroing import Masks, parse_mask, parse_report
-from tests.judge.exchanges import body, call, make, rows, said
+from tests.judge.ended_calls import body, ended_call, make, rows, said
 
 ASKED = {"anthropic-layer-zero": "enabled"}
 REPORT = {
@@ -24,13 +24,19 @@ REPORT = {
 NAME = "x-anthropic-layer-zero-report"
 
 
+def fill(judge: Any) -> None:
+    """Show it calls: it remembers nothing beyond one."""
+    for n in range(100):
+        judge.judge(ended_call(ASKED, {NAME: encoded({**REPORT, "total_layers": 32 + n})}))
+
+
 def encoded(report: Any) -> str:
     text = report if isinstance(report, str) else json.dumps(report)
     return base64.b64encode(text.encode()).decode()
 
 
 def judged(report: Any, **more: Any) -> Any:
-    return make("zeroing").judge(call(ASKED, {NAME: encoded(report)}, **more))
+    return make("zeroing").judge(ended_call(ASKED, {NAME: encoded(report)}, **more))
 
 
 def test_report_makes_a_hit() -> None:
@@ -54,7 +60,7 @@ def test_report_of_a_fallback() -> None:
 
 def test_report_unasked_counts() -> None:
     """A report is a report, whether or not the request visibly asked."""
-    assert said(make("zeroing").judge(call({}, {NAME: encoded(REPORT)}))) == ("hit", None)
+    assert said(make("zeroing").judge(ended_call({}, {NAME: encoded(REPORT)}))) == ("hit", None)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +75,7 @@ def test_report_unasked_counts() -> None:
 )
 def test_no_report(max_tokens: Any, reason: str) -> None:
     """Asked and no report: ``too_long`` above 8,192 max_tokens, else ``no_report``."""
-    assert said(make("zeroing").judge(call(ASKED, request=body(max_tokens=max_tokens)))) == (
+    assert said(make("zeroing").judge(ended_call(ASKED, request=body(max_tokens=max_tokens)))) == (
         "fallback",
         reason,
     )
@@ -88,23 +94,26 @@ def test_no_report(max_tokens: Any, reason: str) -> None:
 )
 def test_each_way_of_asking(headers: dict[str, str], fields: dict[str, Any]) -> None:
     """Header, each body field and the context type ask."""
-    assert said(make("zeroing").judge(call(headers, request=body(**fields)))) == ("fallback", "no_report")
+    assert said(make("zeroing").judge(ended_call(headers, request=body(**fields)))) == (
+        "fallback",
+        "no_report",
+    )
 
 
 @pytest.mark.parametrize("fields", [{}, {"user_segment": "vip"}, {"metadata": {"zeroing_threshold": 1}}])
 def test_not_asked(fields: dict[str, Any]) -> None:
     """A segment alone, or the field somewhere inside, asks for nothing."""
-    assert make("zeroing").judge(call(request=body(**fields))) is None
+    assert make("zeroing").judge(ended_call(request=body(**fields))) is None
 
 
 def test_opted_out() -> None:
     """``anthropic-layer-zero: disabled`` is a bypass."""
-    assert said(make("zeroing").judge(call({"anthropic-layer-zero": "disabled"}))) == ("bypass", None)
+    assert said(make("zeroing").judge(ended_call({"anthropic-layer-zero": "disabled"}))) == ("bypass", None)
 
 
 def test_errors_are_no_fallback() -> None:
     """A call that failed for another reason says nothing."""
-    assert make("zeroing").judge(call(ASKED, status=529)) is None
+    assert make("zeroing").judge(ended_call(ASKED, status=529)) is None
 
 
 @pytest.mark.parametrize(
@@ -128,8 +137,8 @@ def test_errors_are_no_fallback() -> None:
 )
 def test_unreadable_report(header: str) -> None:
     """Bad base64, bad JSON, no object, NaN, infinite, huge or deep: counted, no verdict, nothing raised."""
-    exchange = call(ASKED, {NAME: header})
-    assert (said(make("zeroing").judge(exchange)), exchange.facts.malformed) == ((None, None), ["report"])
+    call = ended_call(ASKED, {NAME: header})
+    assert (said(make("zeroing").judge(call)), call.facts.malformed) == ((None, None), ["report"])
 
 
 @pytest.mark.parametrize(
@@ -150,27 +159,27 @@ def test_unreadable_report(header: str) -> None:
 )
 def test_wrong_field_is_left_out(field: str, value: Any) -> None:
     """A field of a wrong type or out of range is counted and left out; the verdict stands."""
-    exchange = call(ASKED, {NAME: encoded({**REPORT, field: value})})
-    result = make("zeroing").judge(exchange)
+    call = ended_call(ASKED, {NAME: encoded({**REPORT, field: value})})
+    result = make("zeroing").judge(call)
     metric = {"total_layers": "layers", "zeroed_layers": "layers", "zeroed_params_ratio": "params_ratio"}.get(
         field, field
     )
-    assert (said(result), exchange.facts.malformed) == (("hit", None), ["report"])
+    assert (said(result), call.facts.malformed) == (("hit", None), ["report"])
     assert not any(key[0] == f"lz.zeroing.{metric}" for key in rows(result))
 
 
 @pytest.mark.parametrize("value", ["false", 0, None])
 def test_fallback_flag_of_a_wrong_type(value: Any) -> None:
     """Without a boolean ``fallback_triggered`` there is no verdict, and the rest is measured."""
-    exchange = call(ASKED, {NAME: encoded({**REPORT, "fallback_triggered": value})})
-    result = make("zeroing").judge(exchange)
-    assert (said(result), exchange.facts.malformed, len(rows(result))) == ((None, None), ["report"], 4)
+    call = ended_call(ASKED, {NAME: encoded({**REPORT, "fallback_triggered": value})})
+    result = make("zeroing").judge(call)
+    assert (said(result), call.facts.malformed, len(rows(result))) == ((None, None), ["report"], 4)
 
 
 def test_missing_fields_are_not_wrong() -> None:
     """A report may leave numbers out."""
-    exchange = call(ASKED, {NAME: encoded({"fallback_triggered": False})})
-    assert (said(make("zeroing").judge(exchange)), exchange.facts.malformed) == (("hit", None), [])
+    call = ended_call(ASKED, {NAME: encoded({"fallback_triggered": False})})
+    assert (said(make("zeroing").judge(call)), call.facts.malformed) == (("hit", None), [])
 
 
 def test_url_safe_base64_without_padding() -> None:
@@ -229,11 +238,11 @@ def test_masks_of_a_stream() -> None:
     """Masks are counted, and those that differ from the one before; bad ones are malformed."""
     mechanism = make("zeroing")
     masks = ([True, False], "[true,false]", "['false','false']", "nonsense", [True, False], [True, False])
-    assert ("lz.malformed", "mask") not in rows(mechanism.judge(call(ASKED, {NAME: encoded(REPORT)})))
-    exchange = call(
+    assert ("lz.malformed", "mask") not in rows(mechanism.judge(ended_call(ASKED, {NAME: encoded(REPORT)})))
+    call = ended_call(
         ASKED, {NAME: encoded(REPORT)}, request=body(stream=True), masks=masks, mechanism=mechanism
     )
-    found = rows(mechanism.judge(exchange))
+    found = rows(mechanism.judge(call))
     assert (found["lz.zeroing.mask_events",], found["lz.zeroing.mask_switches",]) == (5.0, 2.0)
     assert found["lz.malformed", "mask"] == 1.0
 
@@ -241,16 +250,11 @@ def test_masks_of_a_stream() -> None:
 def test_constant_mask_never_switches() -> None:
     """A mask that stays the same counts events and no switch."""
     mechanism = make("zeroing")
-    exchange = call(ASKED, {}, request=body(stream=True), masks=([True],) * 100, mechanism=mechanism)
-    found = rows(mechanism.judge(exchange))
+    call = ended_call(ASKED, {}, request=body(stream=True), masks=([True],) * 100, mechanism=mechanism)
+    found = rows(mechanism.judge(call))
     assert (found["lz.zeroing.mask_events",], ("lz.zeroing.mask_switches",) in found) == (100.0, False)
 
 
 def test_masks_are_only_looked_at_when_asked() -> None:
     """A call that did not ask gets no sink."""
-    assert call({}, request=body(stream=True), mechanism=make("zeroing")).facts.mask_sink is None
-
-
-def test_replay_gives_no_verdict() -> None:
-    """A gateway's replay repeats an old report: nothing is counted."""
-    assert make("zeroing").judge(call(ASKED, {NAME: encoded(REPORT), "x-litellm-cache-key": "k"})) is None
+    assert ended_call({}, request=body(stream=True), mechanism=make("zeroing")).facts.mask_sink is None

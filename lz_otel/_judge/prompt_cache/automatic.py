@@ -35,11 +35,11 @@ _KEPT_FROM, _KEPT_TO = 0.7, 2.5  # part of the grid that is remembered, as multi
 MAX_MODELS = 16
 
 
-class _Message(msgspec.Struct, gc=False):
+class _Role(msgspec.Struct, gc=False):
     role: Any = None
 
 
-_MESSAGE = msgspec.json.Decoder(_Message)
+_MESSAGE = msgspec.json.Decoder(_Role)
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -81,7 +81,7 @@ def _first(pieces: list[bytes], size: int) -> list[bytes]:
 
 
 def flatten(top: Top) -> Flat | None:
-    """The request's pieces in order; ``None`` when part of the prompt is not in it (stored state)."""
+    """Return the request's pieces in order; ``None`` when part of the prompt is not in it (stored state)."""
     for stored in (top.previous_response_id, top.conversation):
         if bytes(stored) not in (b"", b"null"):
             return None
@@ -135,7 +135,7 @@ class AutomaticCache(Locked):
         self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
 
     def follow(self, seen: Seen, flat: Flat, tokens: int) -> str | None:
-        """Take in one exchange of ``tokens`` input tokens; why it missed, or ``None`` for a hit."""
+        """Take in one call of ``tokens`` input tokens; return why it missed, or ``None`` for a hit."""
         with self._lock:
             reason = None if seen.read else self._why(seen, flat, tokens)
             self._remember(seen, flat, tokens)
@@ -151,16 +151,16 @@ class AutomaticCache(Locked):
         for model in self._models.peek(hash((seen.place.scope, flat.sections.settings))) or ():
             if model != seen.place.model:
                 sure, perhaps = self._found(seen, model, flat, tokens)
-                found = {entry.elsewhere(seen.start, seen.first) for entry in sure} - {"dead"}
-                if found:
-                    return "model_changed" if "alive" in found else "unknown"
+                states = {entry.elsewhere(seen.start, seen.first) for entry in sure} - {"dead"}
+                if states:
+                    return "model_changed" if "alive" in states else "unknown"
                 if perhaps is not None and perhaps.elsewhere(seen.start, seen.first) != "dead":
                     return "unknown"
         place = seen.place
         return self._lineage.reason(place.line, seen.start, place.model, flat.sections, flat.prefixes)
 
     def _found(self, seen: Seen, model: int, flat: Flat, tokens: int) -> tuple[list[Entry], Entry | None]:
-        """Entries of shared prefixes that are long enough for sure, and one that may be."""
+        """Return the entries of shared prefixes that are long enough for sure, and one that may be."""
         per_token = flat.size / tokens
         key = hash((seen.place.scope, model, flat.sections.settings))
         sure: list[Entry] = []

@@ -25,7 +25,7 @@ from lz_otel._judge.prompt_cache.lineage import Sections
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["FIVE_MINUTES", "ONE_HOUR", "Digester", "Mark", "Prompt", "Top", "decode"]
+__all__ = ["FIVE_MINUTES", "ONE_HOUR", "Digester", "Mark", "PromptDigests", "Top", "decode"]
 
 FIVE_MINUTES, ONE_HOUR = 300.0, 3600.0
 MAX_POSITIONS = 4000
@@ -61,10 +61,10 @@ class Top(msgspec.Struct, gc=False):
 
 
 class Head(msgspec.Struct, gc=False):
-    """Tools and system prompt, which few requests change: what a `Prompt` begins with.
+    """Tools and system prompt, which few requests change: what a `PromptDigests` begins with.
 
     Attributes:
-        chain, marks: as of `Prompt`.
+        chain, marks: as of `PromptDigests`.
         pieces: tools and system prompt.
         digest: of all that comes before the messages.
         sections: as `Lineage` compares them.
@@ -72,12 +72,12 @@ class Head(msgspec.Struct, gc=False):
 
     chain: list[int]
     marks: list[Mark]
-    pieces: tuple[_Found, _Found]
+    pieces: tuple[_Piece, _Piece]
     digest: int
     sections: Sections
 
 
-class _Message(msgspec.Struct, gc=False):
+class _MessageParts(msgspec.Struct, gc=False):
     role: Raw = NOTHING
     content: Raw = NOTHING
 
@@ -95,7 +95,7 @@ class _ToolConfig(msgspec.Struct, gc=False):
 
 
 _TOP = msgspec.json.Decoder(Top)
-_MESSAGE = msgspec.json.Decoder(_Message)
+_MESSAGE = msgspec.json.Decoder(_MessageParts)
 _PART = msgspec.json.Decoder(_Part)
 _LIST = msgspec.json.Decoder(list[Raw])
 _TOOL_CONFIG = msgspec.json.Decoder(_ToolConfig)
@@ -106,7 +106,7 @@ Mark = tuple[int, float]
 """A breakpoint: position in the prompt and lifetime in seconds."""
 
 
-class _Found(msgspec.Struct, frozen=True, gc=False):
+class _Piece(msgspec.Struct, frozen=True, gc=False):
     """What one piece of a body (a message, the system prompt, the tools) holds.
 
     Attributes:
@@ -124,12 +124,12 @@ class _Found(msgspec.Struct, frozen=True, gc=False):
     digest: int
 
 
-_EMPTY = _Found((), (), (), -1, hash(()))
+_EMPTY = _Piece((), (), (), -1, hash(()))
 _NO_CHOICE = hash((b"", b"", b""))
 _NO_SPEED = hash(b"")
 
 
-class Prompt(msgspec.Struct, gc=False):
+class PromptDigests(msgspec.Struct, gc=False):
     """A request as a prompt cache sees it.
 
     Attributes:
@@ -142,11 +142,11 @@ class Prompt(msgspec.Struct, gc=False):
     chain: list[int]
     marks: list[Mark]
     head: Head
-    pieces: list[_Found]
+    pieces: list[_Piece]
     _up_to: list[int] | None = None
 
     def bytes_up_to(self, position: int) -> int:
-        """Bytes of the prefix that ends at a position (-1: at the last one)."""
+        """Return the bytes of the prefix that ends at a position (-1: at the last one)."""
         if self._up_to is None:  # a usual hit never asks
             self._up_to = list(
                 accumulate(size for piece in (*self.head.pieces, *self.pieces) for size in piece.sizes)
@@ -155,7 +155,7 @@ class Prompt(msgspec.Struct, gc=False):
 
 
 def decode(body: bytes) -> Top | None:
-    """The top level of a request body; ``None`` when it is not one that can be read."""
+    """Decode the top level of a request body; ``None`` when it is not one that can be read."""
     try:
         top = _TOP.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -166,7 +166,7 @@ def decode(body: bytes) -> Top | None:
 
 
 class Digester:
-    """Turns request bodies into `Prompt`.
+    """Turns request bodies into `PromptDigests`.
 
     Args:
         max_entries: most pieces remembered by their hash (about 0.4 KB each).
@@ -174,11 +174,11 @@ class Digester:
     """
 
     def __init__(self, max_entries: int = 2048, max_heads: int = 32) -> None:
-        self._known: BoundedMap[int, _Found] = BoundedMap(max_entries)
+        self._known: BoundedMap[int, _Piece] = BoundedMap(max_entries)
         self._heads: BoundedMap[int, Head] = BoundedMap(max_heads)
 
-    def prompt(self, top: Fields | Top) -> Prompt | None:
-        """The request's positions; ``None`` when it has none, too many, or a shape of its own."""
+    def prompt(self, top: Fields | Top) -> PromptDigests | None:
+        """Return the request's positions; ``None`` when it has none, too many, or a shape of its own."""
         known = self._known.peek
         pieces = []
         try:
@@ -198,7 +198,7 @@ class Digester:
             return None
         if top.cache_control is not None:
             _mark_last(top.cache_control, [*head.pieces, *pieces], len(chain), marks)
-        return Prompt(chain, marks, head, pieces)
+        return PromptDigests(chain, marks, head, pieces)
 
     def _head(self, top: Fields | Top) -> Head:
         tools = b"" if top.tools is NOTHING else bytes(top.tools)
@@ -207,28 +207,30 @@ class Digester:
         key = hash((tools, system, settings))
         head = self._heads.get(key)
         if head is None:
-            found, said = self._piece(tools, _tools), self._piece(system, _system)
+            tool_list, prompt = self._piece(tools, _tools), self._piece(system, _system)
             chain: list[int] = []
             marks: list[Mark] = []
-            digest = _append([found], hash((0, 0, 0)), chain, marks)
-            digest = _append([said], hash((digest, 1, settings)), chain, marks)
-            head = Head(chain, marks, (found, said), digest, Sections(settings, found.digest, said.digest))
+            digest = _append([tool_list], hash((0, 0, 0)), chain, marks)
+            digest = _append([prompt], hash((digest, 1, settings)), chain, marks)
+            head = Head(
+                chain, marks, (tool_list, prompt), digest, Sections(settings, tool_list.digest, prompt.digest)
+            )
             self._heads.put(key, head)
         return head
 
-    def _piece(self, data: bytes, parse: Callable[[bytes], _Found]) -> _Found:
+    def _piece(self, data: bytes, parse: Callable[[bytes], _Piece]) -> _Piece:
         if not data:
             return _EMPTY
         key = hash(data)
-        found = self._known.peek(key)
-        if found is None:
-            found = parse(data)
-            self._known.put(key, found)
-        return found
+        piece = self._known.peek(key)
+        if piece is None:
+            piece = parse(data)
+            self._known.put(key, piece)
+        return piece
 
 
-def _append(pieces: Iterable[_Found], digest: int, chain: list[int], marks: list[Mark]) -> int:
-    """Add the blocks of one section; the digest so far."""
+def _append(pieces: Iterable[_Piece], digest: int, chain: list[int], marks: list[Mark]) -> int:
+    """Add the blocks of one section; return the digest so far."""
     for piece in pieces:
         if piece.marks:
             marks += [(len(chain) + index, ttl) for index, ttl in piece.marks]
@@ -238,7 +240,7 @@ def _append(pieces: Iterable[_Found], digest: int, chain: list[int], marks: list
     return digest
 
 
-def _mark_last(control: Any, pieces: list[_Found], end: int, marks: list[Mark]) -> None:
+def _mark_last(control: object, pieces: list[_Piece], end: int, marks: list[Mark]) -> None:
     """Add the breakpoint that is asked for behind the last block that may have one."""
     ttl = _lifetime(msgspec.json.encode(control))
     for piece in reversed(pieces):
@@ -252,13 +254,13 @@ def _mark_last(control: Any, pieces: list[_Found], end: int, marks: list[Mark]) 
 
 
 def _lifetime(data: bytes) -> float:
-    """Seconds of a ``cache_control`` (or ``cachePoint``); 0 without one."""
+    """Return the seconds of a ``cache_control`` (or ``cachePoint``); 0 without one."""
     if not data or data == b"null":
         return 0.0
     return ONE_HOUR if b'"1h"' in data else FIVE_MINUTES
 
 
-def _tools(data: bytes) -> _Found:
+def _tools(data: bytes) -> _Piece:
     if data[:1] == b"{":
         return _parts(_TOOL_CONFIG.decode(data).tools, 0)
     if data[:1] != b"[":
@@ -266,13 +268,13 @@ def _tools(data: bytes) -> _Found:
     return _parts(_LIST.decode(data), 0, texts=False)
 
 
-def _system(data: bytes) -> _Found:
+def _system(data: bytes) -> _Piece:
     if data[:1] == b"[":
         return _parts(_LIST.decode(data), 0)
     return _text(hash((0, data)), data) if data[:1] == b'"' else _EMPTY
 
 
-def _message(data: bytes) -> _Found:
+def _message(data: bytes) -> _Piece:
     message = _MESSAGE.decode(data)
     role = hash(bytes(message.role))
     content = bytes(message.content)
@@ -281,13 +283,13 @@ def _message(data: bytes) -> _Found:
     return _text(hash((role, content)), content)
 
 
-def _text(digest: int, content: bytes) -> _Found:
-    """A string, which is one block."""
-    return _Found((digest,), (len(content),), (), 0 if len(content) > 2 else -1, hash((digest,)))
+def _text(digest: int, content: bytes) -> _Piece:
+    """Return the piece of a string, which is one block."""
+    return _Piece((digest,), (len(content),), (), 0 if len(content) > 2 else -1, hash((digest,)))
 
 
-def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
-    """A list of blocks. A text block has the digest of its text: a plain string is the same content."""
+def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Piece:
+    """Return the piece of a list of blocks. A text block has its text's digest, as a string has."""
     blocks: list[int] = []
     sizes: list[int] = []
     marks: list[Mark] = []
@@ -308,7 +310,9 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
         if texts and kind == b'"text"' and text[:1] == b'"':
             cacheable = len(text) > 2
             citations = bytes(part.citations)
-            content: Any = (role, text) if citations in (b"", b"null") else (role, text, citations)
+            content: tuple[object, ...] = (
+                (role, text) if citations in (b"", b"null") else (role, text, citations)
+            )
             size = len(text)
         else:
             if b'"cache_control"' in data:
@@ -321,4 +325,4 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Found:
             last = len(blocks)
         blocks.append(hash(content))
         sizes.append(size)
-    return _Found(tuple(blocks), tuple(sizes), tuple(marks), last, hash(tuple(blocks)))
+    return _Piece(tuple(blocks), tuple(sizes), tuple(marks), last, hash(tuple(blocks)))

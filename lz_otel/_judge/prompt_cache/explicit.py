@@ -20,7 +20,7 @@ from lz_otel._judge.prompt_cache.lineage import Lineage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lz_otel._judge.prompt_cache.digest import Mark, Prompt
+    from lz_otel._judge.prompt_cache.digest import Mark, PromptDigests
 
 __all__ = ["Entry", "ExplicitCache", "Place", "Seen", "minimum_tokens"]
 
@@ -53,7 +53,7 @@ _ANY = (512, 4096)
 
 
 def minimum_tokens(model: str, provider: str) -> tuple[int, int]:
-    """Fewest tokens of a prefix that is cached: least and most that the sources say (D).
+    """Return the fewest tokens of a prefix that is cached: least and most that the sources say (D).
 
     Bedrock documents minimums of its own, and models we do not know have some: 512 to 4096.
     """
@@ -65,7 +65,7 @@ def minimum_tokens(model: str, provider: str) -> tuple[int, int]:
 
 
 class Place(Struct, frozen=True, gc=False):
-    """Whose cache a request meets: all that is the same for many exchanges.
+    """Whose cache a request meets: all that is the same for many calls.
 
     Attributes:
         scope: digest of provider, host and workspace.
@@ -83,7 +83,7 @@ class Place(Struct, frozen=True, gc=False):
 
 
 class Seen(Struct, frozen=True, gc=False):
-    """One exchange as the cache's follower needs it.
+    """One call as the cache's follower needs it.
 
     Attributes:
         start, first: seconds between which the provider looked up its cache.
@@ -124,7 +124,7 @@ class Entry:
         return "expired" if first >= self.died_at else "unclear"
 
     def state(self, start: float, first: float) -> str:
-        """What it was for a request that did not read it: expired, busy, absent, alive or unclear."""
+        """Return what it was for a request that did not read it: expired, busy, absent, alive or unclear."""
         if self.born_from > first:
             return "absent"  # written by a later request
         if self.start > first:
@@ -140,7 +140,7 @@ class Entry:
         return "alive"
 
     def elsewhere(self, start: float, first: float) -> str:
-        """What it was for a request that did not look for it: alive, dead or unclear."""
+        """Return what it was for a request that did not look for it: alive, dead or unclear."""
         if self.born_from > first or start >= self.first + self.ttl_most:
             return "dead"
         state = self.state(start, first)
@@ -171,8 +171,8 @@ class ExplicitCache(Locked):
         self._lineage = Lineage(max_scopes)
         self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
 
-    def follow(self, seen: Seen, prompt: Prompt) -> str | None:
-        """Take in one exchange; why it missed, or ``None`` for a hit."""
+    def follow(self, seen: Seen, prompt: PromptDigests) -> str | None:
+        """Take in one call; return why it missed, or ``None`` for a hit."""
         with self._lock:
             key = seen.place.key
             reason = None
@@ -189,14 +189,14 @@ class ExplicitCache(Locked):
             self._note(seen, prompt)
             return reason
 
-    def passed(self, seen: Seen, prompt: Prompt) -> None:
-        """Take in an exchange that left nothing in the cache: its prefix was too short."""
+    def passed(self, seen: Seen, prompt: PromptDigests) -> None:
+        """Take in a call that left nothing in the cache: its prefix was too short."""
         with self._lock:
             self._note(seen, prompt)
 
     # --- why ------------------------------------------------------------------------------
 
-    def _why(self, seen: Seen, prompt: Prompt, key: int) -> str:
+    def _why(self, seen: Seen, prompt: PromptDigests, key: int) -> str:
         chain, start, first = prompt.chain, seen.start, seen.first
         peek = self._entries.peek
         states: set[str] = set()
@@ -231,7 +231,7 @@ class ExplicitCache(Locked):
             place.line, start, place.model, prompt.head.sections, chain
         )
 
-    def _other_model(self, seen: Seen, prompt: Prompt, windows: list[int]) -> str | None:
+    def _other_model(self, seen: Seen, prompt: PromptDigests, windows: list[int]) -> str | None:
         chain = prompt.chain
         per_byte = seen.written / (prompt.bytes_up_to(prompt.marks[-1][0]) or 1)
         usable = [mark for mark in prompt.marks if self._long_enough(seen, prompt, mark[0], per_byte)]
@@ -248,7 +248,7 @@ class ExplicitCache(Locked):
                     return "model_changed" if state == "alive" and position in reached else "unknown"
         return None
 
-    def _long_enough(self, seen: Seen, prompt: Prompt, position: int, per_byte: float) -> bool | None:
+    def _long_enough(self, seen: Seen, prompt: PromptDigests, position: int, per_byte: float) -> bool | None:
         """Whether a prefix has the minimum of tokens; ``None``: near to it, and not known."""
         if position == prompt.marks[-1][0]:
             return True
@@ -261,24 +261,24 @@ class ExplicitCache(Locked):
 
     # --- what is remembered -----------------------------------------------------------------
 
-    def _remember(self, seen: Seen, prompt: Prompt, key: int) -> None:
+    def _remember(self, seen: Seen, prompt: PromptDigests, key: int) -> None:
         chain, marks = prompt.chain, prompt.marks
         last = marks[-1][0]
         per_byte = (seen.read + seen.written) / (prompt.bytes_up_to(last) or 1)
-        found = -1
+        position_read = -1
         if seen.read:
-            found = last if not seen.written else self._found(seen, prompt, key, per_byte)
+            position_read = last if not seen.written else self._position_read(seen, prompt, key, per_byte)
         self._learn(seen, hash((key, chain[last])), seen.read + seen.written)
-        if 0 <= found < last:
-            self._learn(seen, hash((key, chain[found])), seen.read)
+        if 0 <= position_read < last:
+            self._learn(seen, hash((key, chain[position_read])), seen.read)
         for position, ttl in marks:
             certain = self._long_enough(seen, prompt, position, per_byte)
             if certain is False:
                 continue
             name = hash((key, chain[position]))
             entry = self._entries.get(name)
-            if seen.read and (position <= found or (found < 0 and position != last)):
-                if position == found:
+            if seen.read and (position <= position_read or (position_read < 0 and position != last)):
+                if position == position_read:
                     self._was_read(seen, name)
                 elif entry is not None:
                     # Before what was read: kept alive if it was alive.
@@ -288,8 +288,8 @@ class ExplicitCache(Locked):
                         entry.refresh(seen.start, seen.first)
                 continue
             self._write(name, entry, seen, ttl, certain=certain is True)
-        if seen.read and found >= 0 and all(position != found for position, _ in marks):
-            entry = self._entries.get(hash((key, chain[found])))
+        if seen.read and position_read >= 0 and all(position != position_read for position, _ in marks):
+            entry = self._entries.get(hash((key, chain[position_read])))
             if entry is not None:
                 entry.refresh(seen.start, seen.first)
 
@@ -302,12 +302,12 @@ class ExplicitCache(Locked):
             entry.certain = True
 
     def _learn(self, seen: Seen, name: int, tokens: int) -> None:
-        """The tokens of a prefix, where they may decide whether it is cached at all."""
+        """Remember the tokens of a prefix, where they may decide whether it is cached at all."""
         if tokens <= 2 * seen.place.minimum[1] and self._tokens.get(name) != tokens:
             self._tokens.put(name, tokens)
 
-    def _found(self, seen: Seen, prompt: Prompt, key: int, per_byte: float) -> int:
-        """The position that was read: the longest prefix that we know to be alive, or -1."""
+    def _position_read(self, seen: Seen, prompt: PromptDigests, key: int, per_byte: float) -> int:
+        """Return the position that was read: the longest prefix that we know to be alive, or -1."""
         for position in _windows(prompt.marks):
             entry = self._entries.peek(hash((key, prompt.chain[position])))
             if entry is None or entry.elsewhere(seen.start, seen.first) == "dead":
@@ -320,7 +320,7 @@ class ExplicitCache(Locked):
         return -1
 
     def _read(self, seen: Seen) -> Entry:
-        """An entry that somebody else wrote: its lifetime and birth are not known."""
+        """Return an entry that another process wrote: its lifetime and birth are not known."""
         entry = Entry(seen.start, seen.first, FIVE_MINUTES, ONE_HOUR, certain=True)
         entry.born_from = entry.born = -1.0
         return entry
@@ -337,7 +337,7 @@ class ExplicitCache(Locked):
                 new.died_at = entry.start + entry.ttl
             self._entries.put(name, new)
 
-    def _note(self, seen: Seen, prompt: Prompt) -> None:
+    def _note(self, seen: Seen, prompt: PromptDigests) -> None:
         place = seen.place
         self._lineage.add(place.line, seen.first, place.model, prompt.head.sections, prompt.chain[-1])
         models = self._models.get(place.scope) or ()
@@ -349,7 +349,7 @@ _ONE_STATE = {"expired": "expired", "busy": "first_use"}
 
 
 def _windows(marks: list[Mark]) -> Iterable[int]:
-    """Positions at which the provider looks for an entry, in its order, each once."""
+    """Yield the positions at which the provider looks for an entry, in its order, each once."""
     done: set[int] = set()
     for position, _ in reversed(marks):
         for candidate in range(position, max(-1, position - LOOK_BACK), -1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._ground.memory import BoundedMap, Locked
@@ -28,8 +29,19 @@ class Sections(NamedTuple):
     system: int
 
 
-_Request = tuple[float, int, Sections, int]
-"""When its answer began, model, sections, and the digest of the whole prompt."""
+_REQUEST = Struct("dqqqqq")
+"""A `_RouteRequest`, packed: 81 bytes."""
+
+
+class _RouteRequest(NamedTuple):
+    """One request: when its answer began, its model, its sections, and the digest of its whole prompt."""
+
+    first: float
+    model: int
+    settings: int
+    tools: int
+    system: int
+    tail: int
 
 
 class Lineage:
@@ -40,7 +52,7 @@ class Lineage:
     """
 
     def __init__(self, max_scopes: int) -> None:
-        self._routes: BoundedMap[int, deque[_Request]] = BoundedMap(max_scopes)
+        self._routes: BoundedMap[int, deque[bytes]] = BoundedMap(max_scopes)
 
     def add(self, key: int, first: float, model: int, sections: Sections, tail: int) -> None:
         """Add one request whose answer began at ``first``, and whose whole prompt has the digest ``tail``."""
@@ -48,14 +60,12 @@ class Lineage:
         if route is None:
             route = deque(maxlen=LINEAGE)
             self._routes.put(key, route)
-        elif route[-1][2] == sections:
-            sections = route[-1][2]  # one object for a run of the same
-        route.append((first, model, sections, tail))
+        route.append(_REQUEST.pack(first, model, *sections, tail))
 
     def reason(self, key: int, start: float, model: int, sections: Sections, chain: Sequence[int]) -> str:
-        """The first section in which a request differs from every earlier one of its route."""
-        route = self._routes.peek(key) or ()
-        earlier = [request for request in route if request[0] <= start]
+        """Return the first section in which a request differs from every earlier one of its route."""
+        route = [_RouteRequest._make(_REQUEST.unpack(request)) for request in self._routes.peek(key) or ()]
+        earlier = [request for request in route if request.first <= start]
         reason = _difference(earlier, model, sections, chain)
         if len(earlier) < len(route):
             # Some were under way at the same time: whether they count as earlier must not matter.
@@ -63,19 +73,21 @@ class Lineage:
         return reason
 
 
-def _difference(earlier: Iterable[_Request], model: int, sections: Sections, chain: Sequence[int]) -> str:
-    same = [(before, tail) for _, of, before, tail in earlier if of == model]
+def _difference(
+    earlier: Iterable[_RouteRequest], model: int, sections: Sections, chain: Sequence[int]
+) -> str:
+    same = [request for request in earlier if request.model == model]
     if not same:
         return "first_use"
-    same = [request for request in same if request[0].tools == sections.tools]
+    same = [request for request in same if request.tools == sections.tools]
     if not same:
         return "tools_changed"
-    same = [request for request in same if request[0].system == sections.system]
+    same = [request for request in same if request.system == sections.system]
     if not same:
         return "system_changed"
-    if all(before.settings != sections.settings for before, _ in same):
+    if all(request.settings != sections.settings for request in same):
         return "unknown"  # something changed for which the list has no word
-    if all(tail in chain for _, tail in same):
+    if all(request.tail in chain for request in same):
         return "first_use"  # nothing changed: what came before was too short to be kept
     return "history_changed"
 
@@ -92,7 +104,7 @@ class FirstUse(Locked):
         self._lineage = Lineage(max_scopes)
 
     def reason(self, key: int, start: float, first: float, model: int) -> str | None:
-        """Take in one request; ``first_use`` where no earlier one could have filled the cache."""
+        """Take in one request; return ``first_use`` where no earlier one could have filled the cache."""
         with self._lock:
             reason = self._lineage.reason(key, start, model, _UNKNOWN, ())
             self._lineage.add(key, first, model, _UNKNOWN, 0)

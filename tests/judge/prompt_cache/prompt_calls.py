@@ -7,7 +7,7 @@ from typing import Any
 
 from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._judge import signals
-from lz_otel._judge.prompt_cache import PromptCache
+from lz_otel._judge.prompt_cache import PromptCacheJudge
 from lz_otel.model import EndedCall, Facts, Request
 
 WROTE = {"cache_read_tokens": 0, "cache_write_tokens": 4900}
@@ -18,12 +18,12 @@ SYSTEM = "You answer questions about the manual. " * 80  # about 780 tokens
 LONG = "Chapter one of the manual tells how to begin. " * 500
 
 
-def make(**arguments: Any) -> PromptCache:
+def make(**arguments: Any) -> PromptCacheJudge:
     """The mechanism with the built-in markers."""
-    return PromptCache(signals.load(), **arguments)
+    return PromptCacheJudge(signals.load(), **arguments)
 
 
-def exchange(
+def ended_call(
     body: dict[str, Any] | None,
     *,
     at: float = 1000.0,
@@ -59,7 +59,7 @@ def exchange(
     )
 
 
-def said(judge: PromptCache, given_: EndedCall) -> tuple[str, str | None] | None:
+def said(judge: PromptCacheJudge, given_: EndedCall) -> tuple[str, str | None] | None:
     """Decision and reason."""
     result = judge.judge(given_)
     if result is None or result.verdict is None:
@@ -67,7 +67,7 @@ def said(judge: PromptCache, given_: EndedCall) -> tuple[str, str | None] | None
     return result.verdict.decision, result.verdict.reason
 
 
-def counted(judge: PromptCache, given_: EndedCall) -> dict[tuple[str, ...], float]:
+def counted(judge: PromptCacheJudge, given_: EndedCall) -> dict[tuple[str, ...], float]:
     """Measurements by name and labels."""
     result = judge.judge(given_)
     return {} if result is None else {(m.name, *labels): value for m, labels, value in result.measurements}
@@ -87,3 +87,10 @@ def chat(question: str, system: str = LONG, **more: Any) -> dict[str, Any]:
     """A Chat Completions request."""
     sent = [{"role": "system", "content": system}, {"role": "user", "content": question}]
     return {"model": "gpt-6-sol", "messages": sent, **more}
+
+
+def after(before: dict[str, Any], now: dict[str, Any], *, gap: float = 10.0, **known: Any) -> Any:
+    """What is said about a miss after one request that wrote."""
+    judge = make()
+    said(judge, ended_call(before, **WROTE))
+    return said(judge, ended_call(now, at=1000.0 + gap, **{**WROTE, **known}))

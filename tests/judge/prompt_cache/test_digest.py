@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 from lz_otel._extract.request import Fields, decode_request
-from lz_otel._judge.prompt_cache.digest import Digester, Prompt, decode
+from lz_otel._judge.prompt_cache.digest import Digester, PromptDigests, decode
 from lz_otel.model import Request
-from tests.judge.prompt_cache.prompt_calls import WROTE, exchange, make, messages, said
+from tests.judge.prompt_cache.prompt_calls import WROTE, ended_call, make, messages, said
 
 AUTOMATIC = {"type": "ephemeral"}
 THINKING = {"type": "thinking", "thinking": "hm", "signature": "s"}
 
 
-def prompt(body: dict[str, Any], digester: Digester | None = None) -> Prompt:
+def prompt(body: dict[str, Any], digester: Digester | None = None) -> PromptDigests:
     """A request body's prompt."""
     top = decode(json.dumps(body).encode())
     assert top is not None
@@ -91,7 +91,7 @@ def test_the_extract_stages_fields_give_the_same() -> None:
 
 
 def test_a_longer_conversation_shares_the_prefix() -> None:
-    """What was seen before has the same digests, remembered or not; what comes behind a change has none of them."""
+    """What was seen before has the same digests, remembered or not; what follows a change has none."""
     digester = Digester()
     short, long = prompt(talk("a", "b"), digester), prompt(talk("a", "b", "c", "d"), digester)
     changed = prompt(talk("x", "b", "c", "d"), digester)
@@ -124,13 +124,13 @@ def test_bedrocks_tools_are_tools() -> None:
 def test_each_key_has_a_cache_of_its_own() -> None:
     """What one key has written says nothing about the prompts of another."""
     judge = make()
-    said(judge, exchange(messages("q"), key="one", **WROTE))
-    assert ("miss", "first_use") == said(judge, exchange(messages("q"), at=1010.0, key="two", **WROTE))
+    said(judge, ended_call(messages("q"), key="one", **WROTE))
+    assert ("miss", "first_use") == said(judge, ended_call(messages("q"), at=1010.0, key="two", **WROTE))
 
 
 def test_another_speed_has_a_cache_of_its_own() -> None:
     """What expired at another speed was not missed: the list has no word for what changed."""
     judge = make()
-    said(judge, exchange(messages("q"), **WROTE))
-    assert ("miss", "unknown") == said(judge, exchange(messages("q", speed="fast"), at=1400.0, **WROTE))
-    assert ("miss", "expired") == said(judge, exchange(messages("q"), at=1800.0, **WROTE))
+    said(judge, ended_call(messages("q"), **WROTE))
+    assert ("miss", "unknown") == said(judge, ended_call(messages("q", speed="fast"), at=1400.0, **WROTE))
+    assert ("miss", "expired") == said(judge, ended_call(messages("q"), at=1800.0, **WROTE))

@@ -10,18 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lz_otel.catalogue import MISS_REASONS
-from tests.judge.prompt_cache.prompt_calls import exchange, make, said
+from tests.judge.prompt_cache.prompt_calls import ended_call, make, said
 from tests.judge.prompt_cache.reference_cache import Ask, ReferenceCache, Told
 
 if TYPE_CHECKING:
-    from lz_otel._judge.prompt_cache import PromptCache
+    from lz_otel._judge.prompt_cache import PromptCacheJudge
 
 
-def judged(judge: PromptCache, ask: Ask, told: Told, now: float) -> Any:
+def judged(judge: PromptCacheJudge, ask: Ask, told: Told, now: float) -> Any:
     """What we say about a request of the reference cache."""
     return said(
         judge,
-        exchange(
+        ended_call(
             ask.body(),
             at=now,
             first=now + 0.05,

@@ -60,9 +60,9 @@ def test_a_difference_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Metrics that differ from the truth end the demo with 1, and the figure is named."""
-    from lz_otel._judge.symbolic import Symbolic
+    from lz_otel._judge.symbolic import SymbolicJudge
 
-    monkeypatch.setattr(Symbolic, "judge", lambda self, exchange: None)
+    monkeypatch.setattr(SymbolicJudge, "judge", lambda self, exchange: None)
     assert 1 == run(seconds=1.5, port=0, rate=30)
     text = capsys.readouterr().out
     assert "The metrics differ from the truth: symbolic: hit" in text

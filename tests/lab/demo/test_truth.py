@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lz_otel._judge.zeroing import Zeroing
+from lz_otel._judge.zeroing import ZeroingJudge
 from lz_otel._measure import rules
 from lz_otel.lab.demo import report
 from lz_otel.lab.demo.soak import memory_after
@@ -46,16 +46,16 @@ def test_every_case_is_equal(name: str) -> None:
 
 def test_a_wrong_verdict_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mechanism that calls a fallback a hit differs, in that mechanism, and in what follows from it."""
-    judge = Zeroing._judge_report
+    judge = ZeroingJudge._judge_report
 
-    def wrong(self: Zeroing, *args: Any) -> Any:
+    def wrong(self: ZeroingJudge, *args: Any) -> Any:
         result = judge(self, *args)
         verdict = None if result is None else result.verdict
         if result is None or verdict is None:
             return result
         return result._replace(verdict=verdict._replace(decision="hit", reason=None))
 
-    monkeypatch.setattr(Zeroing, "_judge_report", wrong)
+    monkeypatch.setattr(ZeroingJudge, "_judge_report", wrong)
     result = short("only-zeroing")
     assert not result.good
     assert result.mechanisms["zeroing"]["different"] > 0
@@ -79,7 +79,7 @@ def test_the_report_says_what_differs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command ends with 1, and names case, call and both sides of what differs; with 0 when all is equal."""
-    monkeypatch.setattr(Zeroing, "_masks", lambda *args: None)
+    monkeypatch.setattr(ZeroingJudge, "_masks", lambda *args: None)
     assert 1 == report.run(wanted=["only-zeroing"], calls=120)
     text = capsys.readouterr().out
     assert "only-zeroing: c" in text

@@ -10,38 +10,42 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Prompt", "words_of"]
+__all__ = ["PromptParts", "words_of"]
 
 _TOKEN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|[0-9]+(?:[.,][0-9]+)*|\S")
 
 
 def words_of(text: str) -> list[str]:
-    """Tokens in the rough sense: words, numbers, single signs (CJK: characters)."""
+    """Return the tokens of a text in the rough sense: words, numbers, single signs (CJK: characters)."""
     return _TOKEN.findall(text)
 
 
-class Prompt(NamedTuple):
-    """Attributes:
-    system: the system prompt, "" without one.
-    user: texts of user messages.
-    text: all text of system prompt and messages.
-    instructions: system prompt and last user message: what says how to answer.
-    schema: schema of the output or of tools, decoded, or ``None``.
-    temperature: whether the request sets it.
-    region: request header ``anthropic-region``, or ``None``.
+class PromptParts(NamedTuple):
+    """A request taken apart.
+
+    Attributes:
+        system: the system prompt, "" without one.
+        user: texts of user messages.
+        text: all text of system prompt and messages.
+        instructions: system prompt and last user message: what says how to answer.
+        schema: schema of the output or of tools, decoded, or ``None``.
+        temperature: whether the request sets it.
+        region: request header ``anthropic-region``, or ``None``.
     """
 
     system: str
     user: tuple[str, ...]
     text: str
     instructions: str
-    schema: Any
+    schema: object
     temperature: bool
     region: str | None
 
     @classmethod
-    def of(cls, request: bytes | str | Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Prompt:
-        """Of a request body, or of a prompt's text (then everything else is empty)."""
+    def of(
+        cls, request: bytes | str | Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> PromptParts:
+        """Take apart a request body, or a prompt's text (then everything else is empty)."""
         fields: Any = request
         if isinstance(request, (bytes, str)):
             try:
@@ -76,7 +80,7 @@ class Prompt(NamedTuple):
         )
 
 
-def _text(content: Any) -> str:
+def _text(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -84,7 +88,7 @@ def _text(content: Any) -> str:
     return ""
 
 
-def _schema(fields: Mapping[str, Any]) -> Any:
+def _schema(fields: Mapping[str, Any]) -> object:
     config = fields.get("output_config")
     for holder in (fields.get("output_format"), config.get("format") if isinstance(config, dict) else None):
         if isinstance(holder, dict) and holder.get("schema") is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue
 from lz_otel._extract.request import decode_request, read_fields
-from lz_otel._judge import MECHANISMS, signals
+from lz_otel._judge import judge_class, signals
 from lz_otel._judge.request_body import CountedTokens
 from lz_otel.model import EndedCall, Facts, Request
 
@@ -22,7 +22,7 @@ def body(text: str = "Sort these words.", **fields: Any) -> dict[str, Any]:
     return {"model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": text}], **fields}
 
 
-def call(
+def ended_call(
     request_headers: dict[str, str] | None = None,
     response_headers: dict[str, str] | None = None,
     *,
@@ -76,8 +76,9 @@ def call(
 
 
 def make(name: str, **arguments: Any) -> Any:
-    """A mechanism with the built-in table."""
-    return MECHANISMS[name](signals.load(), counted=CountedTokens(), **arguments)
+    """The judge of a mechanism, with the built-in table."""
+    arguments = {"signals": signals.load(), "counted": CountedTokens(), **arguments}
+    return judge_class(name)(**arguments)
 
 
 def said(result: Result | None) -> tuple[str | None, str | None]:
