@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from lz_otel._config import InstrumentSettings, Settings
-    from lz_otel._judge.judges import Judges
+    from lz_otel._judge.in_force import MechanismsInForce
     from lz_otel._measure.spans import Spans
     from lz_otel._price.cost import Prices
 
@@ -135,7 +135,7 @@ class _Runtime:
 
     # --- making -----------------------------------------------------------------------------
 
-    def _make_judges(self) -> Judges | None:
+    def _make_judges(self) -> MechanismsInForce | None:
         settings = self.settings
         if settings.mechanisms == ("none",):
             return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_HEADERS",
     "Headers",
-    "disjoint",
+    "head_of",
     "is_cancellation",
     "keep",
     "lower",
@@ -217,11 +217,14 @@ NO_HEADERS = Headers([], _Shape([]))
 """The head of a response that has not arrived."""
 
 
+def head_of(values: Mapping[str, str]) -> Headers:
+    """Return a head with these names and values."""
+    return lower([(name.encode("latin-1"), value.encode("latin-1")) for name, value in values.items()])
+
+
 def without(headers: Headers, name: str) -> Headers:
     """Return the same head without one of its names."""
-    return lower(
-        [(key.encode("latin-1"), value.encode("latin-1")) for key, value in headers.items() if key != name]
-    )
+    return head_of({key: value for key, value in headers.items() if key != name})
 
 
 def keep(names: frozenset[str]) -> None:
@@ -229,13 +232,6 @@ def keep(names: frozenset[str]) -> None:
     if not names.isdisjoint(_UNREAD):
         _UNREAD.difference_update(names)
         _shape.cache_clear()
-
-
-def disjoint(names: frozenset[str], headers: Mapping[str, str]) -> bool:
-    """Whether headers have none of these names."""
-    if type(headers) is not Headers:
-        return names.isdisjoint(headers)
-    return headers.lacks[names]
 
 
 def is_cancellation(error: BaseException) -> bool:

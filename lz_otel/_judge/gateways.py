@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel._ground.headers import disjoint
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from lz_otel._ground.headers import Headers
 
 __all__ = [
     "CACHE_HEADERS",
@@ -70,9 +70,7 @@ class CacheReading(NamedTuple):
     x_cache: bool = False
 
 
-def cache_reading(
-    headers: Mapping[str, str], user_header: tuple[str, str] | None = None
-) -> CacheReading | None:
+def cache_reading(headers: Headers, user_header: tuple[str, str] | None = None) -> CacheReading | None:
     """Read hit, miss or bypass of a response cache; ``None`` when no header says so.
 
     Order of trust: the user's own header, the gateway's own, ``Cache-Status`` (RFC 9211),
@@ -86,7 +84,7 @@ def cache_reading(
         decision = _of_user_header(headers[user_header[0]], user_header[1])
         if decision is not None:
             return CacheReading(decision)
-    if disjoint(CACHE_HEADERS, headers):
+    if headers.lacks[CACHE_HEADERS]:
         return None
     for name, decide in _BY_TRUST:
         if name in headers:
@@ -189,9 +187,9 @@ _COUNT = re.compile(r"-1|[0-9]{1,9}")
 DETOUR_HEADERS = frozenset(name for name, _, _ in _DETOURS)
 
 
-def gateway_detours(headers: Mapping[str, str], malformed: list[str]) -> tuple[str, ...]:
+def gateway_detours(headers: Headers, malformed: list[str]) -> tuple[str, ...]:
     """Read what the gateway did besides: ``gateway_fallback``, ``gateway_retry``, both or nothing."""
-    if disjoint(DETOUR_HEADERS, headers):
+    if headers.lacks[DETOUR_HEADERS]:
         return ()
     reasons = []
     for name, nothing, reason in _DETOURS:
@@ -205,7 +203,7 @@ def gateway_detours(headers: Mapping[str, str], malformed: list[str]) -> tuple[s
     return tuple(dict.fromkeys(reasons))
 
 
-def has_statement(headers: Mapping[str, str], user_header: tuple[str, str] | None = None) -> bool:
+def has_statement(headers: Headers, user_header: tuple[str, str] | None = None) -> bool:
     """Whether a gateway states something of a response cache, a fallback or a retry."""
     reading = cache_reading(headers, user_header)
     if reading is not None and (reading.decision == _HIT or not reading.x_cache):

@@ -9,23 +9,22 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from lz_otel._ground.guard import guarded
+from lz_otel._ground.guard import guard
 from lz_otel._judge import judge_class
 from lz_otel._judge.base import Judge
 from lz_otel._judge.request_body import CountedTokens
 from lz_otel.mechanisms import NAMES, REPLAYS, of_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
+    from lz_otel._ground.headers import Headers
     from lz_otel._judge.result import Result
     from lz_otel._judge.signals import Signals
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
 
 __all__ = ["MechanismsInForce"]
-
-_ONE_JUDGE = guarded("judge")
 
 
 class MechanismsInForce:
@@ -89,7 +88,7 @@ class MechanismsInForce:
             # Last, and from all: what another thread woke at the same time wakes again at its next marker
             self._sleeping = frozenset(self.by_name) - woken
 
-    def begin(self, request: Request, facts: Facts, headers: Mapping[str, str]) -> None:
+    def begin(self, request: Request, facts: Facts, headers: Headers) -> None:
         """Let mechanisms ask for what they need of the body: the response's head has arrived."""
         if self._sleeping:
             found = self._signals.awake(request, headers, facts)
@@ -107,9 +106,11 @@ class MechanismsInForce:
                 self._wake(found)
         results: list[Result] = []
         for judge in self._active:
-            result = None
-            with _ONE_JUDGE:  # one that fails must not silence the others
+            try:
                 result = judge.judge(call)
+            except Exception as fault:  # noqa: BLE001 - one that fails must not silence the others
+                guard.fault("judge", fault)
+                continue
             if result is None:
                 continue
             name, replayed = judge.NAME, judge.replays and result.is_hit

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._extract.request import Fields
-from lz_otel._ground.headers import disjoint, keep
+from lz_otel._ground.headers import Headers, keep
 from lz_otel._judge.gateways import has_statement
 from lz_otel._judge.request_body import starts_with_tag
 from lz_otel.errors import ConfigurationError
@@ -174,7 +174,7 @@ class Signals:
         """Return one signal's name on the wire; for `USAGE` rows the field inside ``usage.layer_zero``."""
         return self._names[mechanism, key].removeprefix("usage.layer_zero.")
 
-    def awake(self, request: Request, response_headers: Mapping[str, str], facts: Facts) -> frozenset[str]:
+    def awake(self, request: Request, response_headers: Headers, facts: Facts) -> frozenset[str]:
         """Return the mechanisms that have a marker in this call.
 
         Costs about a microsecond when there is none. Header names are lower case. Asked when the
@@ -182,9 +182,9 @@ class Signals:
         fields of zeroing are), and again at the end, when they hold what usage says.
         """
         woken: set[str] | None = None
-        if not disjoint(self._request_names, request.headers):
+        if not request.headers.lacks[self._request_names]:
             woken = self._match(self._request, request.headers, woken)
-        if not disjoint(self._response_names, response_headers):
+        if not response_headers.lacks[self._response_names]:
             woken = self._match(self._response, response_headers, woken)
         top = facts.request_fields
         if isinstance(top, Fields):
@@ -203,7 +203,7 @@ class Signals:
         return _NOTHING if woken is None else frozenset(woken)
 
     def _match(
-        self, markers: Mapping[str, list[tuple[str, str]]], headers: Mapping[str, str], woken: set[str] | None
+        self, markers: Mapping[str, list[tuple[str, str]]], headers: Headers, woken: set[str] | None
     ) -> set[str] | None:
         for name in markers.keys() & headers.keys():
             for mechanism, wakes in markers[name]:

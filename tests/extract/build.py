@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._extract import candidate, identify
+from lz_otel._ground.headers import head_of
 from lz_otel.model import Request
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def request(
     host, _, path = url.partition("//")[2].partition("/")
     path, _, query = path.partition("?")
     data = body if body is None or isinstance(body, bytes) else dumps(body)
-    return Request(method, host.partition(":")[0], "/" + path, query, headers or {}, data)
+    return Request(method, host.partition(":")[0], "/" + path, query, head_of(headers or {}), data)
 
 
 def reader(

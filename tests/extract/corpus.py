@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lz_otel._extract import candidate, identify
+from lz_otel._ground.headers import head_of
 from lz_otel.model import Request
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from lz_otel._extract.reader import Reader
 
 
-class EndedCall(NamedTuple):
+class Recorded(NamedTuple):
     """One exchange of a case."""
 
     key: str
@@ -57,7 +58,7 @@ def decoded(body: bytes, encoding: str) -> bytes:
         return zlib.decompress(body, -15)
 
 
-def exchanges(shared: Path) -> Iterator[EndedCall]:
+def exchanges(shared: Path) -> Iterator[Recorded]:
     """Every exchange of the corpus."""
     for file in sorted((shared / "corpus").glob("*/*.json")):
         case = json.loads(file.read_text())
@@ -69,12 +70,12 @@ def exchanges(shared: Path) -> Iterator[EndedCall]:
                 url.hostname or "",
                 url.path,
                 url.query,
-                {name: values[0] for name, values in asked["headers"].items()},
+                head_of({name: values[0] for name, values in asked["headers"].items()}),
                 raw(asked["body"]),
             )
             headers = {name: values[0] for name, values in answer["headers"].items()}
             body = decoded(raw(answer["body"]), headers.get("content-encoding", ""))
-            yield EndedCall(
+            yield Recorded(
                 f"{case['id']}[{number}]",
                 case["api"],
                 request,

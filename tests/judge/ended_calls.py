@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue
 from lz_otel._extract.request import decode_request, read_fields
+from lz_otel._ground.headers import head_of
 from lz_otel._judge import judge_class, signals
 from lz_otel._judge.request_body import CountedTokens
 from lz_otel.model import EndedCall, Facts, Request
@@ -43,7 +44,7 @@ def ended_call(
         host,
         "/v1/messages",
         "",
-        request_headers or {},
+        head_of(request_headers or {}),
         json.dumps(body() if request is None else request).encode(),
     )
     facts = Facts(provider, "chat", inference=True, llm_call=True)
@@ -67,7 +68,7 @@ def ended_call(
         sent,
         facts,
         status=status,
-        response_headers=response_headers or {},
+        response_headers=head_of(response_headers or {}),
         ending=ending,
         started_at=0.0,
         ended_at=1.0,

@@ -152,7 +152,7 @@ def _unhurried(clock: Clock, observed: Observed) -> Iterator[None]:
     runtime = current()
     assert runtime is not None
     assert runtime.judges is not None
-    by_name = runtime.judges.by_name
+    by_name: dict[str, Any] = runtime.judges.by_name
     by_name["prompt_cache"].clock = clock
     by_name["scheduling"].budget = Budget(share=1e6)
     observed.rate = by_name["scheduling"]._similar_rate

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from lz_otel._extract.request import decode_request, read_fields
+from lz_otel._ground.headers import head_of
 from lz_otel._judge import signals
 from lz_otel._judge.prompt_cache import PromptCacheJudge
 from lz_otel.model import EndedCall, Facts, Request
@@ -39,7 +40,7 @@ def ended_call(
 ) -> EndedCall:
     """An ended call; ``known`` are facts."""
     raw = None if body is None else json.dumps(body).encode()
-    request = Request("POST", f"api.{provider}.com", path, "", {"x-api-key": key}, raw)
+    request = Request("POST", f"api.{provider}.com", path, "", head_of({"x-api-key": key}), raw)
     facts = Facts(provider, "chat", inference=True, llm_call=True)
     read_fields(facts, decode_request(request))
     facts.usage_seen, facts.input_tokens, facts.output_tokens = True, 5000, 10
@@ -50,7 +51,7 @@ def ended_call(
         request,
         facts,
         status=status,
-        response_headers=headers or {},
+        response_headers=head_of(headers or {}),
         ending="ok",
         started_at=at,
         first_byte_at=first,
