@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from lz_otel import catalogue
@@ -298,8 +298,8 @@ def test_red_is_failure_only(board: dict[str, Any]) -> None:
 def test_thresholds_come_from_the_configuration() -> None:
     """A threshold that the user sets is the line in the charts and the figure in the text."""
     base = Config()
-    config = dataclasses.replace(
-        base, thresholds=dataclasses.replace(base.thresholds, hit_rate_low=0.613, effectiveness_low=0.9123)
+    config = msgspec.structs.replace(
+        base, thresholds=msgspec.structs.replace(base.thresholds, hit_rate_low=0.613, effectiveness_low=0.9123)
     )
     text = dashboards(config)[DASHBOARD_FILES["families"]]
     plain = dashboards(base)[DASHBOARD_FILES["families"]]
