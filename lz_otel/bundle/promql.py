@@ -20,6 +20,7 @@ side has lost.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue
@@ -61,11 +62,14 @@ __all__ = [
     "Value",
     "Var",
     "number",
+    "pretty",
     "quantile_of",
     "ratio",
     "variable",
     "vector",
 ]
+
+_SET_OPERATOR = re.compile(r"(and|or|unless)\b")
 
 # Labels that the scrape or the receiver gives to every series.
 TARGET = ("job", "instance")
@@ -201,3 +205,20 @@ class Builder:
         merged = [(k, v) for k, v in self.scope.items() if k in known and k not in where]
         merged += where.items()
         return "{" + ",".join(matcher(k, v) for k, v in merged) + "}" if merged else ""
+
+
+def pretty(expression: str) -> str:
+    """Break lines of PromQL before every set operator that is in at most one pair of brackets."""
+    out, depth, quoted = [], 0, False
+    for position, character in enumerate(expression):
+        before = expression[position - 1] if position else ""
+        if character == '"' and before != "\\":
+            quoted = not quoted
+        elif not quoted:
+            depth += character in "([{"
+            depth -= character in ")]}"
+            if character == " " and depth <= 1 and _SET_OPERATOR.match(expression, position + 1):
+                out.append("\n" + "  " * depth)
+                continue
+        out.append(character)
+    return "".join(out)

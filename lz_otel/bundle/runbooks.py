@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lz_otel.bundle._yaml import pretty
 from lz_otel.bundle.alerts import alerts
 from lz_otel.bundle.config import dashboard_uid, settings
+from lz_otel.bundle.promql import pretty
 
 if TYPE_CHECKING:
     from lz_otel.bundle.alerts import Alert
