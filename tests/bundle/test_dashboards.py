@@ -299,7 +299,8 @@ def test_thresholds_come_from_the_configuration() -> None:
     """A threshold that the user sets is the line in the charts and the figure in the text."""
     base = Config()
     config = msgspec.structs.replace(
-        base, thresholds=msgspec.structs.replace(base.thresholds, hit_rate_low=0.613, effectiveness_low=0.9123)
+        base,
+        thresholds=msgspec.structs.replace(base.thresholds, hit_rate_low=0.613, effectiveness_low=0.9123),
     )
     text = dashboards(config)[DASHBOARD_FILES["families"]]
     plain = dashboards(base)[DASHBOARD_FILES["families"]]
