@@ -22,7 +22,20 @@ if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Expr, Range, Recorded
 
-__all__ = ["SEVERITIES", "Alert", "Condition", "Kit", "Query", "by_error", "by_status", "percent", "plain"]
+__all__ = [
+    "BURNING",
+    "PROVIDER_FAILING",
+    "SEVERITIES",
+    "Alert",
+    "Condition",
+    "Kit",
+    "Mute",
+    "Query",
+    "by_error",
+    "by_status",
+    "percent",
+    "plain",
+]
 
 SEVERITIES = ("critical", "warning", "info", "none")
 
@@ -54,6 +67,24 @@ class Query(NamedTuple):
     expr: Expr
 
 
+class Mute(NamedTuple):
+    """What mutes an alert: another one that fires for the same job and says the same and more.
+
+    Attributes:
+        alert: name of the alert that mutes.
+        equal: labels, besides ``job``, in which the two must agree.
+        where: labels that the muting alert must have.
+    """
+
+    alert: str
+    equal: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
+
+
+BURNING = Mute("LLMErrorBudgetBurn", where=(("severity", "critical"),))
+PROVIDER_FAILING = Mute("LLMProviderFailing")
+
+
 @dataclass(frozen=True)
 class Alert:
     """One alert with its runbook.
@@ -70,7 +101,7 @@ class Alert:
         guard: what would make it noisy, and what is done against it.
         diagnosis: queries for the runbook.
         mitigation: numbered steps.
-        muted_by: alerts that say the same and more; Alertmanager mutes this one meanwhile.
+        muted_by: alerts while which Alertmanager mutes this one.
         source: where the threshold comes from, with its mark.
     """
 
@@ -86,7 +117,7 @@ class Alert:
     diagnosis: tuple[Query, ...]
     mitigation: tuple[str, ...]
     source: str
-    muted_by: tuple[str, ...] = field(default=())
+    muted_by: tuple[Mute, ...] = field(default=())
 
 
 def percent(share: float) -> str:

@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, by_error, by_status, percent, plain
+from lz_otel.bundle._alert import (
+    BURNING,
+    PROVIDER_FAILING,
+    Alert,
+    Condition,
+    Kit,
+    Mute,
+    Query,
+    by_error,
+    by_status,
+    percent,
+    plain,
+)
 from lz_otel.bundle.config import burn_windows
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import Regex, quantile_of, ratio
@@ -213,7 +225,7 @@ def _calls_slow(kit: Kit) -> Alert:
             "Many retries: see LLMRetriesHigh. Answers grew: cap `max_tokens`.",
         ),
         source="C",
-        muted_by=("LLMErrorBudgetBurn", "LLMProviderFailing", "LLMRateLimited"),
+        muted_by=(BURNING, PROVIDER_FAILING, Mute("LLMRateLimited"),),
     )  # fmt: skip
 
 
@@ -246,7 +258,7 @@ def _first_token_slow(kit: Kit) -> Alert:
             "All of one provider: another region or tier.",
         ),
         source="C",
-        muted_by=("LLMErrorBudgetBurn", "LLMProviderFailing", "LLMRateLimited"),
+        muted_by=(BURNING, PROVIDER_FAILING, Mute("LLMRateLimited"),),
     )  # fmt: skip
 
 
@@ -282,5 +294,5 @@ def _streams_broken(kit: Kit) -> Alert:
             "Otherwise the provider: ask again for the broken ones, and report it with request ids.",
         ),
         source="C",
-        muted_by=("LLMProviderFailing",),
+        muted_by=(Mute("LLMProviderFailing", (PROVIDER,)),),
     )  # fmt: skip

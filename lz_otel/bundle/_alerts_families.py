@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, percent, plain
+from lz_otel.bundle._alert import Alert, Condition, Kit, Mute, Query, percent, plain
 from lz_otel.bundle.promql import ratio
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _pruned_share(kit: Kit) -> Alert:
             "001: list frequent courtesy phrases in `<redundant_phrases>` before you raise the ratio.",
         ),
         source="A: 001",
-        muted_by=("LLMPruningHurtsQuality", "LLMFastPathGone"),
+        muted_by=(Mute("LLMPruningHurtsQuality"), Mute("LLMFastPathGone", where=(("mechanism", "pruning"),)),),
     )  # fmt: skip
 
 
@@ -181,7 +181,7 @@ def _not_repeatable(kit: Kit) -> Alert:
             "During a roll-out: do not advance (gate: 99.9 %).",
         ),
         source="A: 002; C: guard",
-        muted_by=("LLMFastPathGone",),
+        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "intent"),)),),
     )  # fmt: skip
 
 
@@ -249,7 +249,7 @@ def _zeroing_fallbacks(kit: Kit) -> Alert:
             "In an emergency `POST /v1/layer-zero/control` switches it off.",
         ),
         source="A: 003",
-        muted_by=("LLMFastPathGone",),
+        muted_by=(Mute("LLMFastPathGone", ("mechanism",)),),
     )  # fmt: skip
 
 
@@ -279,7 +279,7 @@ def _zeroing_range(kit: Kit) -> Alert:
             "003: aim at 50 % ± 10 %, and let the business figures decide.",
         ),
         source="A: 003",
-        muted_by=("LLMFastPathGone",),
+        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "zeroing"),)),),
     )  # fmt: skip
 
 
@@ -308,5 +308,5 @@ def _mask_stuck(kit: Kit) -> Alert:
             "003: an odd `stability_window` (11 rather than 10) avoids half-zeroed states.",
         ),
         source="A: 003; C: guard",
-        muted_by=("LLMFastPathGone",),
+        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "zeroing"),)),),
     )  # fmt: skip

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, percent, plain
+from lz_otel.bundle._alert import (
+    BURNING,
+    PROVIDER_FAILING,
+    Alert,
+    Condition,
+    Kit,
+    Mute,
+    Query,
+    percent,
+    plain,
+)
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import (
     VENDOR_CACHE_HIT_RATE,
@@ -86,7 +96,7 @@ def _gone(kit: Kit) -> Alert:
             "Watch cost and rate limits meanwhile: full inference uses more of both.",
         ),
         source="C; 000 describes the outage",
-        muted_by=("LLMErrorBudgetBurn",),
+        muted_by=(BURNING,),
     )  # fmt: skip
 
 
@@ -123,7 +133,7 @@ def _hit_rate(kit: Kit) -> Alert:
             "Full-width punctuation, base64 payloads, `anyOf` in a schema and examples in the prompt all lower the rate (000).",
         ),
         source="A: 000",
-        muted_by=("LLMFastPathGone", "LLMErrorBudgetBurn"),
+        muted_by=(Mute("LLMFastPathGone", ("mechanism",)), BURNING,),
     )  # fmt: skip
 
 
@@ -160,7 +170,7 @@ def _fallbacks(kit: Kit) -> Alert:
             "`gateway_fallback`, `gateway_retry`: look at the gateway.",
         ),
         source="A: 000 (5 a minute); C: the share",
-        muted_by=("LLMFastPathGone", "LLMProviderFailing"),
+        muted_by=(Mute("LLMFastPathGone", ("mechanism",)), PROVIDER_FAILING,),
     )  # fmt: skip
 
 
@@ -203,7 +213,7 @@ def _slow(kit: Kit) -> Alert:
             "Engine slow: the provider. Raise the time-out of the fast attempt, or skip it for now.",
         ),
         source="A: 000 (300 ms time-out of the fast attempt); C: the other mechanisms",
-        muted_by=("LLMErrorBudgetBurn", "LLMProviderFailing"),
+        muted_by=(BURNING, PROVIDER_FAILING,),
     )  # fmt: skip
 
 
@@ -234,7 +244,7 @@ def _engine_slow(kit: Kit) -> Alert:
             "One route: its schema or template grew. Split it.",
         ),
         source="C, from 000's figures",
-        muted_by=("LLMFastPathSlow", "LLMErrorBudgetBurn"),
+        muted_by=(Mute("LLMFastPathSlow", ("mechanism",)), BURNING,),
     )  # fmt: skip
 
 
@@ -314,7 +324,7 @@ def _vendor_cache(kit: Kit) -> Alert:
             "004: route similar requests (same intent words) to the same group of instances.",
         ),
         source="A: 004",
-        muted_by=("LLMFastPathGone",),
+        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "scheduling"),)),),
     )  # fmt: skip
 
 
@@ -338,7 +348,7 @@ def _vendor_decompression(kit: Kit) -> Alert:
             "It is the provider's: report it with trace ids (`x-anthropic-trace-id`).",
         ),
         source="A: 004",
-        muted_by=("LLMFastPathGone",),
+        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "scheduling"),)),),
     )  # fmt: skip
 
 
@@ -361,5 +371,5 @@ def _vendor_anchor(kit: Kit) -> Alert:
             "Did a release put something that changes, such as a date, into the anchored part?",
         ),
         source="A: 004",
-        muted_by=("LLMFastPathGone",),
+        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "scheduling"),)),),
     )  # fmt: skip

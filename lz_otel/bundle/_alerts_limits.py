@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, by_error, by_status, percent, plain
+from lz_otel.bundle._alert import (
+    BURNING,
+    PROVIDER_FAILING,
+    Alert,
+    Condition,
+    Kit,
+    Mute,
+    Query,
+    by_error,
+    by_status,
+    percent,
+    plain,
+)
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import Expr, ratio
 
@@ -60,7 +72,7 @@ def _rate_limited(kit: Kit) -> Alert:
             "Retries without a cap make it last: honour `retry-after`.",
         ),
         source="C",
-        muted_by=("LLMSpendLimitReached", "LLMProviderFailing"),
+        muted_by=(Mute("LLMSpendLimitReached", (PROVIDER,)), Mute("LLMProviderFailing", (PROVIDER,)),),
     )  # fmt: skip
 
 
@@ -87,7 +99,7 @@ def _overloaded(kit: Kit) -> Alert:
             "A paid priority tier, where the provider has one and the calls are worth it.",
         ),
         source="C",
-        muted_by=("LLMErrorBudgetBurn", "LLMProviderFailing"),
+        muted_by=(BURNING, Mute("LLMProviderFailing", (PROVIDER,)),),
     )  # fmt: skip
 
 
@@ -110,7 +122,7 @@ def _headroom(kit: Kit) -> Alert:
         ),
         mitigation=("As for LLMRateLimited, while there is time: throttle, spread, cache, or ask for more.",),
         source="C",
-        muted_by=("LLMRateLimited",),
+        muted_by=(Mute("LLMRateLimited", (PROVIDER,)),),
     )  # fmt: skip
 
 
@@ -138,7 +150,7 @@ def _retries(kit: Kit) -> Alert:
             "Are SDK, gateway and own code all retrying? Leave it to one of them: three times three is nine attempts.",
         ),
         source="C",
-        muted_by=("LLMRateLimited", "LLMProviderOverloaded", "LLMProviderFailing", "LLMErrorBudgetBurn"),
+        muted_by=(Mute("LLMRateLimited", (PROVIDER,)), Mute("LLMProviderOverloaded", (PROVIDER,)), Mute("LLMProviderFailing", (PROVIDER,)), BURNING,),
     )  # fmt: skip
 
 
@@ -170,5 +182,5 @@ def _model_fallbacks(kit: Kit) -> Alert:
             "If the first model keeps failing, make the second one the first for a while.",
         ),
         source="C",
-        muted_by=("LLMProviderFailing", "LLMErrorBudgetBurn"),
+        muted_by=(PROVIDER_FAILING, BURNING,),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, percent, plain
+from lz_otel.bundle._alert import PROVIDER_FAILING, Alert, Condition, Kit, Mute, Query, percent, plain
 from lz_otel.bundle.config import seconds
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import ratio
@@ -186,7 +186,7 @@ def _incomplete(kit: Kit) -> Alert:
             "No price: see LLMUnpricedModel.",
         ),
         source="C",
-        muted_by=("LLMUnpricedModel",),
+        muted_by=(Mute("LLMUnpricedModel"),),
     )  # fmt: skip
 
 
@@ -226,7 +226,7 @@ def _cache_collapsed(kit: Kit) -> Alert:
             "`below_minimum`, `no_breakpoint`: the cached part is too short, or `cache_control` is missing.",
         ),
         source="C",
-        muted_by=("LLMProviderFailing",),
+        muted_by=(PROVIDER_FAILING,),
     )  # fmt: skip
 
 
@@ -258,7 +258,7 @@ def _cache_never_read(kit: Kit) -> Alert:
             "`expired`: a longer lifetime, or none.",
         ),
         source="C; break-even: D (price lists)",
-        muted_by=("LLMPromptCacheCollapsed",),
+        muted_by=(Mute("LLMPromptCacheCollapsed", (MODEL,)),),
     )  # fmt: skip
 
 
@@ -287,5 +287,5 @@ def _cache_loses(kit: Kit) -> Alert:
         ),
         mitigation=("As for LLMPromptCacheNeverRead. The hour's lifetime costs twice plain input: use it only where calls come that far apart.",),
         source="C",
-        muted_by=("LLMPromptCacheNeverRead", "LLMPromptCacheCollapsed"),
+        muted_by=(Mute("LLMPromptCacheNeverRead", (MODEL,)), Mute("LLMPromptCacheCollapsed", (MODEL,)),),
     )  # fmt: skip

@@ -102,12 +102,10 @@ def rule(config: Config, alert: Alert, condition: Condition) -> dict[str, Any]:
     if condition.keep:
         entry["keep_firing_for"] = config.time(condition.keep)
     entry["labels"] = {"severity": condition.severity, **dict(condition.labels), **config.alert_labels}
-    mutes = [other.name for other in alerts(config) if alert.name in other.muted_by]
     entry["annotations"] = {
         "summary": alert.summary,
         "description": condition.description or alert.description,
         "runbook_url": config.urls.runbook.format(alert=alert.name),
         "dashboard_url": dashboard_url(config, alert, condition),
-        **({"mutes": ", ".join(mutes)} if mutes else {}),
     }
     return entry

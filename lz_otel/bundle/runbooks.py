@@ -72,7 +72,8 @@ def runbook(config: Config, alert: Alert) -> str:
     if alert.guard != "-":
         lines += ["What would make it noisy, and the guard: " + alert.guard, ""]
     if alert.muted_by:
-        lines += [f"Muted while one of these fires for the same job: {', '.join(alert.muted_by)}.", ""]
+        names = ", ".join(mute.alert for mute in alert.muted_by)
+        lines += [f"Muted while one of these fires for the same job: {names}.", ""]
     return "\n".join(lines)
 
 
@@ -91,7 +92,8 @@ def overview(config: Config) -> str:
         "|---|---|---|",
         "| `rules/recording.yml`, `rules/alerts.yml` | rules for Prometheus; load both | generated |",
         "| `runbooks/` | one page per alert | generated |",
-        "| `alertmanager.yml`, `templates/lz-otel.tmpl` | routes, inhibitions, receivers, messages | by hand |",
+        "| `alertmanager.yml` | routes, receivers; inhibitions | by hand; the marked part generated |",
+        "| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what | by hand; generated |",
         "| `tests/` | unit tests of the rules, for `promtool test rules` | by hand |",
         "",
         (
