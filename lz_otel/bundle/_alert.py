@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
-from lz_otel.bundle import recording
+from lz_otel.bundle._labels import FAILED_ENDINGS
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
@@ -178,7 +178,7 @@ class Kit:
 
 def by_error(kit: Kit) -> Query:
     """First step of many diagnoses."""
-    failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=recording.FAILURE)
+    failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS)
     rate = kit.rate(failed, "5m", "gen_ai_provider_name", "gen_ai_request_model", "error_type")
     return Query("Which error, from whom, for which model?", rate.topk(10))
 

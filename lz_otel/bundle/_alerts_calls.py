@@ -19,6 +19,7 @@ from lz_otel.bundle._alert import (
     percent,
     plain,
 )
+from lz_otel.bundle._labels import ERROR, FAILED_ENDINGS, MODEL, PROVIDER, ROUTE
 from lz_otel.bundle.config import burn_windows
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import Regex, quantile_of, ratio
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["alerts"]
 
-PROVIDER = "gen_ai_provider_name"
-MODEL = "gen_ai_request_model"
-ERROR = "error_type"
 
 # Error types and codes with which vendors say that money is gone (D: the vendors' error pages).
 SPEND_ERRORS = Regex(
@@ -69,7 +67,7 @@ def _burn(kit: Kit) -> Alert:
             f"{pair.short}). At this rate {percent(pair.budget)} or more of the budget of {slo.period} go within "
             f"{pair.long}."
         )
-        top = kit.b.count(c.INFERENCE_DURATION, lz_ending=r.FAILURE, job="%s").rate(kit.w("5m"))
+        top = kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS, job="%s").rate(kit.w("5m"))
         worst = top.sum(PROVIDER, ERROR).topk(1).text.replace('"', '\\"')
         text += (
             f'{{{{ with printf "{worst}" $labels.job | query }}}}{{{{ with . | first }}}} Most frequent: '
@@ -112,7 +110,7 @@ def _burn(kit: Kit) -> Alert:
 
 def _provider_failing(kit: Kit) -> Alert:
     finished, failed = r.finished_failed(kit.config, kit.b, kit.w("5m"), *kit.by, PROVIDER)
-    many = kit.grown(kit.b.count(c.INFERENCE_DURATION, lz_ending=r.FAILURE), "10m", PROVIDER)
+    many = kit.grown(kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS), "10m", PROVIDER)
     broken = ratio(failed, finished).above(kit.t.provider_failing)
     expr = kit.guarded(broken, many.above(kit.g.provider_failures), on=(PROVIDER,))
     return Alert(
@@ -155,7 +153,7 @@ def _spend_limit(kit: Kit) -> Alert:
         diagnosis=(
             by_error(kit),
             Query("What was spent, by model?", kit.grown(kit.b.counter(c.COST_USD), "1d", MODEL).topk(10)),
-            Query("By route?", kit.grown(kit.b.counter(c.COST_USD), "1d", "lz_route").topk(10)),
+            Query("By route?", kit.grown(kit.b.counter(c.COST_USD), "1d", ROUTE).topk(10)),
         ),
         mitigation=(
             "Raise the limit or add credit in the provider's console.",

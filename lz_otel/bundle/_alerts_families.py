@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
 from lz_otel.bundle._alert import Alert, Condition, Kit, Mute, Query, percent, plain
+from lz_otel.bundle._labels import ASKED, MODEL, ROUTE
 from lz_otel.bundle.promql import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["alerts"]
-
-MODEL = "gen_ai_request_model"
-ROUTE = "lz_route"
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
@@ -221,7 +219,7 @@ def _creative_surge(kit: Kit) -> Alert:
 
 def _zeroing_fallbacks(kit: Kit) -> Alert:
     fallback = kit.b.counter(c.FAST_PATH_CALLS, mechanism="zeroing", verdict="fallback")
-    asked = kit.b.counter(c.FAST_PATH_CALLS, mechanism="zeroing", verdict=r.ASKED)
+    asked = kit.b.counter(c.FAST_PATH_CALLS, mechanism="zeroing", verdict=ASKED)
     share = ratio(kit.rate(fallback, "5m"), kit.rate(asked, "5m"))
     many = kit.grown(fallback, "5m").above(kit.g.zeroing_fallbacks)
     expr = kit.guarded(share.above(kit.t.zeroing_fallback_high), many)

@@ -17,6 +17,7 @@ from lz_otel.bundle._alert import (
     percent,
     plain,
 )
+from lz_otel.bundle._labels import ELIGIBLE, FAMILIES, MODEL, ROUTE
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import (
     VENDOR_CACHE_HIT_RATE,
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Expr
 
 __all__ = ["alerts"]
-
-FAMILIES = ("symbolic", "pruning", "intent", "zeroing", "scheduling")
-MODEL = "gen_ai_request_model"
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
@@ -64,7 +62,7 @@ def _verdicts(kit: Kit) -> Query:
 
 def _gone(kit: Kit) -> Alert:
     hits = kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict="hit"), "5m", "mechanism")
-    eligible = kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict=r.ELIGIBLE)
+    eligible = kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict=ELIGIBLE)
     share = ratio(hits, kit.rate(eligible, "5m", "mechanism"))
     now = kit.grown(eligible, "5m", "mechanism").above(kit.g.eligible_now)
     before = kit.recorded_sum(overview.VERDICTS, "1d", "mechanism", verdict="hit").above(kit.g.hits_before)
@@ -102,7 +100,7 @@ def _gone(kit: Kit) -> Alert:
 
 def _hit_rate(kit: Kit) -> Alert:
     low = kit.b.recorded(r.HITS_30M, mechanism="symbolic").below(kit.t.hit_rate_low)
-    many = kit.grown(kit.b.counter(c.FAST_PATH_CALLS, verdict=r.ELIGIBLE), "30m", "mechanism").above(
+    many = kit.grown(kit.b.counter(c.FAST_PATH_CALLS, verdict=ELIGIBLE), "30m", "mechanism").above(
         kit.g.calls
     )
     return Alert(
@@ -119,8 +117,8 @@ def _hit_rate(kit: Kit) -> Alert:
         guard=f"A new route with cold fingerprints: more than {plain(kit.g.calls)} eligible calls in 30 minutes are needed.",
         diagnosis=(
             Query("Which route has the lowest hit rate?", ratio(
-                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="hit"), "30m", "lz_route"),
-                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict=r.ELIGIBLE), "30m", "lz_route"),
+                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="hit"), "30m", ROUTE),
+                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict=ELIGIBLE), "30m", ROUTE),
             ).bottomk(10)),
             _reasons(kit),
             Query("Evidence of the engine, of hits and others",
@@ -159,7 +157,7 @@ def _fallbacks(kit: Kit) -> Alert:
         "Zeroing has an alert of its own, LLMZeroingFallbackHigh.",
         diagnosis=(
             _reasons(kit),
-            Query("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", "lz_route")).topk(10)),
+            Query("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", ROUTE)).topk(10)),
         ),
         mitigation=(
             ("`schema_invalid`, `rejected`: the fast answer failed validation. Compare the schema with what the engine may return; "
@@ -235,7 +233,7 @@ def _engine_slow(kit: Kit) -> Alert:
         guard=f"Cold starts are left out; more than {plain(kit.g.calls)} warm calls in 10 minutes are needed.",
         diagnosis=(
             Query("Which route?", kit.b.quantile(
-                0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", "lz_route"), cold="false").topk(10)),
+                0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", ROUTE), cold="false").topk(10)),
             Query("Median beside it: are all slow, or a few?", kit.b.quantile(
                 0.5, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false")),
         ),
@@ -274,9 +272,9 @@ def _ghost(kit: Kit) -> Alert:
         guard=f"A support address or an order number that two users share looks the same: one makes a ticket, more than "
         f"{plain(kit.g.ghost_entities)} in 10 minutes page.",
         diagnosis=(
-            Query("Which model and route?", kit.grown(kit.b.counter(c.GHOST_ENTITIES), "1h", MODEL, "lz_route").topk(10)),
+            Query("Which model and route?", kit.grown(kit.b.counter(c.GHOST_ENTITIES), "1h", MODEL, ROUTE).topk(10)),
             Query("How many requests are similar enough to share work?",
-                  kit.grown(kit.b.counter(c.SIMILAR_CALLS), "1h", "lz_route").topk(10)),
+                  kit.grown(kit.b.counter(c.SIMILAR_CALLS), "1h", ROUTE).topk(10)),
         ),
         mitigation=(
             "Stop sharing on that route at once: send `x-anthropic-layer-hint: legacy` (004).",
@@ -304,7 +302,7 @@ def _vendor_cache(kit: Kit) -> Alert:
         .min(*kit.by, "layer")
         .below(kit.t.vendor_cache_hit_low)
     )
-    scheduling = kit.b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=r.ELIGIBLE)
+    scheduling = kit.b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=ELIGIBLE)
     expr = low.unless(kit.grown(scheduling, "15m").below(kit.g.calls), on=kit.by)
     return Alert(
         name="LLMVendorCacheHitLow",

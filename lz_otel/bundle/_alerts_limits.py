@@ -18,6 +18,7 @@ from lz_otel.bundle._alert import (
     percent,
     plain,
 )
+from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import Expr, ratio
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["alerts"]
-
-PROVIDER = "gen_ai_provider_name"
-MODEL = "gen_ai_request_model"
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
@@ -62,7 +60,7 @@ def _rate_limited(kit: Kit) -> Alert:
         guard=f"Short bursts that retries absorb: 10 minutes and more than {plain(kit.g.rate_limited)} refusals.",
         diagnosis=(
             Query("How much of which limit is left?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
-            Query("Which routes ask most?", kit.rate(kit.b.counter(c.ATTEMPTS), "10m", MODEL, "lz_route").topk(10)),
+            Query("Which routes ask most?", kit.rate(kit.b.counter(c.ATTEMPTS), "10m", MODEL, ROUTE).topk(10)),
             Query("Do the retries help, or do calls fail?", by_error(kit).expr),
         ),
         mitigation=(
@@ -174,7 +172,7 @@ def _model_fallbacks(kit: Kit) -> Alert:
         guard=f"Few operations: more than {plain(kit.g.model_fallbacks)} fallbacks in 15 minutes are needed.",
         diagnosis=(
             Query("From which model to which, and why?", kit.rate(steps, "15m", "from", "to", "reason").topk(10)),
-            Query("On which routes?", kit.rate(steps, "15m", "lz_route").topk(10)),
+            Query("On which routes?", kit.rate(steps, "15m", ROUTE).topk(10)),
         ),
         mitigation=(
             "The reason names the cause: `overloaded`, `rate_limited`, `spend_limit`, `timeout`: see the alert of that name.",

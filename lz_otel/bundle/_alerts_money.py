@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
 from lz_otel.bundle._alert import PROVIDER_FAILING, Alert, Condition, Kit, Mute, Query, percent, plain
+from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
 from lz_otel.bundle.config import seconds
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import ratio
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Expr
 
 __all__ = ["alerts"]
-
-MODEL = "gen_ai_request_model"
-PROVIDER = "gen_ai_provider_name"
-ROUTE = "lz_route"
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:

@@ -19,7 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
+from lz_otel.bundle import _labels as labels
 from lz_otel.bundle.config import burn_windows, seconds
+from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import Builder, Expr, Not, Recorded, quantile_of, ratio
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ __all__ = [
     "FAILED",
     "FALLBACK_SHARE",
     "FAST_DURATION",
-    "FAST_MECHANISMS",
     "FIRST_TOKEN",
     "GOOD",
     "HITS",
@@ -51,11 +52,6 @@ __all__ = [
 ]
 
 QUANTILES = (0.5, 0.95, 0.99)
-FAST_MECHANISMS = ("symbolic", "intent", "zeroing", "scheduling")
-ELIGIBLE = ("hit", "miss", "fallback")
-ASKED = ("hit", "fallback")
-FINISHED = ("ok", "error", "incomplete")
-FAILURE = ("error", "incomplete")
 
 CALLS = Recorded("job:llm_calls:rate5m", ("job",))
 GOOD = Recorded("job:llm_calls_good:rate5m", ("job",))
@@ -125,8 +121,6 @@ def failures(window: str) -> Recorded:
 
 def rules(config: Config) -> list[RecordingRule]:
     """All recording rules, in the order in which they must be evaluated."""
-    from lz_otel.bundle.dashboards import recorded as overview  # the dashboards import this module
-
     b = config.builder()
     return [
         *(RecordingRule("lz-otel-overview", r.series, r.expr, "") for r in overview.rules(config)),
@@ -143,8 +137,8 @@ def finished_failed(config: Config, b: Builder, window: str, *by: str) -> tuple[
     where: dict[str, Value] = {}
     if config.slo.harmless_errors:
         where["error_type"] = Not(config.slo.harmless_errors)
-    finished = b.count(c.INFERENCE_DURATION, lz_ending=FINISHED, **where).rate(window).sum(*by)
-    failed = b.count(c.INFERENCE_DURATION, lz_ending=FAILURE, **where).rate(window).sum(*by)
+    finished = b.count(c.INFERENCE_DURATION, lz_ending=labels.FINISHED_ENDINGS, **where).rate(window).sum(*by)
+    failed = b.count(c.INFERENCE_DURATION, lz_ending=labels.FAILED_ENDINGS, **where).rate(window).sum(*by)
     return finished, failed
 
 
@@ -178,23 +172,27 @@ def _verdicts(config: Config, b: Builder, verdicts: tuple[str, ...], window: str
 def _fast_path(config: Config, b: Builder) -> Iterator[RecordingRule]:
     group = "lz-otel-fast-path"
     for series, part, whole, window, doc in (
-        (HITS, ("hit",), ELIGIBLE, "5m", "Hits of the calls that could have hit."),
-        (HITS_30M, ("hit",), ELIGIBLE, "30m", "Hits of the calls that could have hit, over 30 minutes."),
-        (HONOURED, ("hit",), ASKED, "5m", "Hits of the calls that asked."),
+        (HITS, ("hit",), labels.ELIGIBLE, "5m", "Hits of the calls that could have hit."),
+        (
+            HITS_30M,
+            ("hit",),
+            labels.ELIGIBLE,
+            "30m",
+            "Hits of the calls that could have hit, over 30 minutes.",
+        ),
+        (HONOURED, ("hit",), labels.ASKED, "5m", "Hits of the calls that asked."),
     ):
         expr = ratio(_verdicts(config, b, part, window), _verdicts(config, b, whole, window))
         yield RecordingRule(group, series, expr, doc)
     # An answer that the application rejects was a hit when it came: it is among the reasons, not among the verdicts.
     fallen = b.counter(c.FAST_PATH_FALLBACKS).rate(config.time("5m")).sum(*config.by, "mechanism")
-    expr = ratio(fallen, _verdicts(config, b, ASKED, "5m"))
+    expr = ratio(fallen, _verdicts(config, b, labels.ASKED, "5m"))
     yield RecordingRule(
         group, FALLBACK_SHARE, expr, "Fallbacks, rejected answers among them, by the calls that asked."
     )
 
 
 def _latency(config: Config, b: Builder) -> Iterator[RecordingRule]:
-    from lz_otel.bundle.dashboards import recorded as overview
-
     group = "lz-otel-latency"
     fast = b.bucket(c.INFERENCE_DURATION, lz_ending="ok", lz_path="fast").rate(config.time("5m"))
     doc = "Buckets of the answered calls of the fast path, by the mechanism that served them."
@@ -252,9 +250,9 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
     symbolic: dict[str, Value] = {"mechanism": "symbolic"}
     anthropic: dict[str, Value] = {"gen_ai_provider_name": "anthropic"}
     verdict = b.counter(c.FAST_PATH_CALLS, verdict="hit", **symbolic).rate(five).sum(*by)
-    eligible = b.counter(c.FAST_PATH_CALLS, verdict=ELIGIBLE, **symbolic).rate(five).sum(*by)
+    eligible = b.counter(c.FAST_PATH_CALLS, verdict=labels.ELIGIBLE, **symbolic).rate(five).sum(*by)
     served = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict="hit").rate(five).sum(*by)
-    asked = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=ELIGIBLE).rate(five).sum(*by)
+    asked = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=labels.ELIGIBLE).rate(five).sum(*by)
     intents = b.counter(c.INTENT_CALLS).rate(five)
     changed = b.counter(c.INTENT_TRANSITIONS, changed="true").rate(hour).sum(*by)
     fallbacks = b.counter(c.FAST_PATH_CALLS, mechanism="zeroing", verdict="fallback")

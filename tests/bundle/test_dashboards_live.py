@@ -9,8 +9,9 @@ import pytest
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording
+from lz_otel.bundle._labels import FAMILIES, MODEL, PROVIDER
 from lz_otel.bundle.config import Config
-from lz_otel.bundle.dashboards.queries import FAMILIES, MODEL, PROVIDER, Queries
+from lz_otel.bundle.dashboards.queries import Queries
 from lz_otel.lab.history import _replay, history
 from lz_otel.lab.history._series import Process
 from tests.bundle.boards import FILES, load, panels, resolve, selectors, targets

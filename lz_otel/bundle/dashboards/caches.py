@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
 from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up, verdicts
-from lz_otel.bundle.dashboards.queries import HOUR, MODEL, ROUTE, Queries
+from lz_otel.bundle.dashboards.queries import HOUR, Queries
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config

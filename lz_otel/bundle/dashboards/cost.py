@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording
+from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, text_box
 from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up
-from lz_otel.bundle.dashboards.queries import HOUR, MODEL, ROUTE, Queries
+from lz_otel.bundle.dashboards.queries import HOUR, Queries
 from lz_otel.bundle.promql import variable
 
 if TYPE_CHECKING:

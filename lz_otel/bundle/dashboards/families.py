@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import ASKED, FAMILIES, MODEL, ROUTE
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, label_values
 from lz_otel.bundle.dashboards.panels import Query, Tile, lines, verdicts
-from lz_otel.bundle.dashboards.queries import ASKED, FAMILIES, MODEL, NOW, ROUTE, Queries
+from lz_otel.bundle.dashboards.queries import NOW, Queries
 from lz_otel.bundle.promql import (
     VENDOR_CACHE_HIT_RATE,
     VENDOR_DECOMPRESSION_P95,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import MODEL
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
 from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, number, sum_up
-from lz_otel.bundle.dashboards.queries import MODEL, NOW, Queries
+from lz_otel.bundle.dashboards.queries import NOW, Queries
 from lz_otel.bundle.promql import Var
 
 if TYPE_CHECKING:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lz_otel.bundle._labels import (
+    ASKED,
+    ELIGIBLE,
+    FAILED_ENDINGS,
+    FINISHED_ENDINGS,
+    MODEL,
+    NO_FAMILIES,
+    SHORTENING,
+)
 from lz_otel.bundle.config import dashboard_uid, seconds
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
 from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, number, states, sum_up
-from lz_otel.bundle.dashboards.queries import (
-    ASKED,
-    CACHES,
-    ELIGIBLE,
-    FAILED,
-    FINISHED,
-    HOUR,
-    MODEL,
-    RANGE,
-    firing,
-)
+from lz_otel.bundle.dashboards.queries import HOUR, RANGE, firing
 from lz_otel.bundle.promql import DASHBOARD_SCOPE, Builder, Expr, Not, ratio
 
 if TYPE_CHECKING:
@@ -63,14 +62,16 @@ def build(config: Config) -> Board:
             zero=every_one,
         )
 
-    finished = now(r.CALLS, lz_ending=FINISHED)
+    finished = now(r.CALLS, lz_ending=FINISHED_ENDINGS)
     answered = now(r.CALLS, lz_ending="ok")
     fast = now(r.CALLS, lz_ending="ok", lz_path="fast")
     # A service without any mechanism has no verdicts: then there is no fast path to be 0 % on.
-    switched_on = 0 * now(r.VERDICTS, mechanism=Not(("prompt_cache", "pruning")))
+    switched_on = 0 * now(r.VERDICTS, mechanism=Not(SHORTENING))
     cost = HOUR * now(r.COST)
     overspent = now(r.OVERSPENT)
-    model_failed = ratio(over(r.CALLS, MODEL, lz_ending=FAILED), over(r.CALLS, MODEL, lz_ending=FINISHED))
+    model_failed = ratio(
+        over(r.CALLS, MODEL, lz_ending=FAILED_ENDINGS), over(r.CALLS, MODEL, lz_ending=FINISHED_ENDINGS)
+    )
     steps = over(r.MODEL_FALLBACKS, "from", "to").above(0)
     steps = steps.label_join("reason", " to ", "from", "to").label_replace("mechanism", "model", "", "")
     board = Board(
@@ -95,7 +96,7 @@ def build(config: Config) -> Board:
         number(
             "Calls answered",
             "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in neither side.",
-            Query(1 - ratio(now(r.CALLS, lz_ending=FAILED), finished)),
+            Query(1 - ratio(now(r.CALLS, lz_ending=FAILED_ENDINGS), finished)),
             unit="percentunit",
             decimals=2,
             empty=NO_CALLS,
@@ -121,7 +122,7 @@ def build(config: Config) -> Board:
         number(
             "Fallback share",
             "Share of the calls that asked for the fast path and did not get it, or gave it up.",
-            Query(1 - verdicts(ASKED, "hit", span=False, mechanism=CACHES)),
+            Query(1 - verdicts(ASKED, "hit", span=False, mechanism=Not(NO_FAMILIES))),
             unit="percentunit",
             decimals=1,
             steps=style.rising(t.zeroing_fallback_high, 0.2),
@@ -144,7 +145,7 @@ def build(config: Config) -> Board:
             "Every call once, by what became of it.",
             Query(fast, "fast", style.FAST),
             Query(now(r.CALLS, lz_ending="ok", lz_path="full"), "full", style.FULL),
-            Query(now(r.CALLS, lz_ending=FAILED), "failed", style.BAD),
+            Query(now(r.CALLS, lz_ending=FAILED_ENDINGS), "failed", style.BAD),
             Query(now(r.CALLS, lz_ending=("cancelled", "abandoned")), "given up by caller", style.GIVEN_UP),
             unit="reqps",
             size=(8, 8),
@@ -209,7 +210,10 @@ def build(config: Config) -> Board:
             {"mechanism": "mechanism"},
             Column("hit rate", verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
             Column(
-                "honoured", verdicts(ASKED, "hit", "mechanism", mechanism=CACHES), "percentunit", decimals=1
+                "honoured",
+                verdicts(ASKED, "hit", "mechanism", mechanism=Not(NO_FAMILIES)),
+                "percentunit",
+                decimals=1,
             ),
             Column("fallbacks", over(r.VERDICTS, "mechanism", verdict="fallback")),
             Column("saved", over(r.SAVED, "mechanism"), "currencyUSD", decimals=2),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Expr, Not, Regex, Var, ratio
+from lz_otel.bundle._labels import ASKED, ELIGIBLE, FAILED_ENDINGS, FINISHED_ENDINGS, MODEL, PROVIDER, ROUTE
+from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Expr, Regex, Var, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,18 +19,11 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Recorded, Value
     from lz_otel.catalogue import Metric
 
-__all__ = ["ASKED", "ELIGIBLE", "FAILED", "FAMILIES", "FINISHED", "NOW", "RANGE", "Queries"]
+__all__ = ["HOUR", "NOW", "RANGE", "Queries", "firing"]
 
 NOW = "$__rate_interval"
 RANGE = "$__range"
 HOUR = 3600
-FINISHED = ("ok", "error", "incomplete")
-FAILED = ("error", "incomplete")
-ELIGIBLE = ("hit", "miss", "fallback")
-ASKED = ("hit", "fallback")
-FAMILIES = ("symbolic", "pruning", "intent", "zeroing", "scheduling")
-CACHES = Not(("prompt_cache", "response_cache"))
-MODEL, PROVIDER, ROUTE = "gen_ai_request_model", "gen_ai_provider_name", "lz_route"
 
 
 class Queries:
@@ -73,8 +67,8 @@ class Queries:
 
     def failed(self, *by: str, window: str = NOW) -> Expr:
         """Share of finished calls that failed; what the caller gave up is in neither side."""
-        bad = self.calls(*by, window=window, lz_ending=FAILED)
-        return ratio(bad, self.calls(*by, window=window, lz_ending=FINISHED))
+        bad = self.calls(*by, window=window, lz_ending=FAILED_ENDINGS)
+        return ratio(bad, self.calls(*by, window=window, lz_ending=FINISHED_ENDINGS))
 
     def hit(self, *by: str, window: str = NOW, **where: Value) -> Expr:
         """Hits of eligible calls."""

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording
+from lz_otel.bundle._labels import FAILED_ENDINGS, FINISHED_ENDINGS, MODEL, PROVIDER
 from lz_otel.bundle.config import burn_windows
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, choice
 from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up
-from lz_otel.bundle.dashboards.queries import FAILED, FINISHED, MODEL, NOW, PROVIDER, RANGE, Queries
+from lz_otel.bundle.dashboards.queries import NOW, RANGE, Queries
 from lz_otel.bundle.promql import Not, ratio, variable
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _burn(q: Queries, window: str) -> Expr:
     def over(endings: tuple[str, ...]) -> Expr:
         return q.b.recorded(r.CALLS, lz_ending=endings).over_time("avg_over_time", window).sum()
 
-    return ratio(over(FAILED), over(FINISHED)).op("/", _allowed())
+    return ratio(over(FAILED_ENDINGS), over(FINISHED_ENDINGS)).op("/", _allowed())
 
 
 def _service_level(board: Board, q: Queries) -> None:
@@ -138,7 +139,9 @@ def _service_level(board: Board, q: Queries) -> None:
         lines(
             "Which errors?",
             "Failed calls by the provider's own error type, also from inside a 200 stream.",
-            Query(q.calls("error_type", lz_ending=FAILED, error_type=Not("")).topk(8), "{{error_type}}"),
+            Query(
+                q.calls("error_type", lz_ending=FAILED_ENDINGS, error_type=Not("")).topk(8), "{{error_type}}"
+            ),
             unit="reqps",
             size=(12, 7),
             stacked=True,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from grafana_foundation_sdk.models import dashboard as model
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import ELIGIBLE, ROUTE, SERVING
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, choice, label_values, text_box
 from lz_otel.bundle.dashboards.panels import Query, lines, number
-from lz_otel.bundle.dashboards.queries import RANGE, ROUTE, Queries
+from lz_otel.bundle.dashboards.queries import RANGE, Queries
 from lz_otel.bundle.promql import DASHBOARD_SCOPE, Builder, Expr, Not, Var, ratio, vector
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["build"]
 
-SERVING = ("symbolic", "intent", "zeroing", "scheduling")
 THIRD = (8, 7)
 NO_EVIDENCE = -1
 STATES = {1: ("go", "dark-green"), 0: ("stop", "dark-red"), NO_EVIDENCE: ("no evidence", "#5a5a66")}
@@ -175,7 +175,7 @@ def _gates(q: Queries, scored: Queries, group: Var, control: Var) -> list[tuple[
     quick = q.b.quantile(0.95, c.INFERENCE_DURATION, RANGE, **fast).below(t.rollout_p95_seconds, as_bool=True)
     repeats = q.over(c.INTENT_REPEATS, intent="deterministic")
     same = q.over(c.INTENT_REPEATS, intent="deterministic", result="same")
-    eligible = q.over(c.FAST_PATH_CALLS, mechanism=SERVING, verdict=("hit", "miss", "fallback"))
+    eligible = q.over(c.FAST_PATH_CALLS, mechanism=SERVING, verdict=ELIGIBLE)
 
     def mean(who: Var) -> Expr:
         total = scored.b.total(c.QUALITY, lz_group=who).increase(RANGE).sum()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel import mechanisms
+from lz_otel.errors import CatalogueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,16 +62,7 @@ PERCENTILES = {
 ENDINGS = {"ok": GOOD, "error": BAD, "incomplete": BROKEN, "cancelled": "#6e6e7a", "abandoned": GIVEN_UP}
 VERDICTS = {"hit": FAST, "miss": FULL, "fallback": FALLBACK, "bypass": GIVEN_UP}
 OUTCOMES = {"fast": FAST, "full": FULL, "fallback": FALLBACK, "error": BAD}
-# Hues that mean nothing else here, one for each mechanism.
-MECHANISMS = {
-    "symbolic": "#73bf69",
-    "pruning": "#b877d9",
-    "intent": "#5794f2",
-    "zeroing": "#f2cc0c",
-    "scheduling": "#37c8c3",
-    "prompt_cache": "#8ab8ff",
-    "response_cache": "#c8f2c2",
-}
+MECHANISMS = {row.name: row.colour for row in mechanisms.ALL}
 # Open sets, such as models and routes: hues that mean nothing else, by the first letter, so that a name keeps
 # its hue on all dashboards; names that share one are shades of it.
 OPEN = "purple"
@@ -95,10 +88,20 @@ MISSES = {
 INPUT_TOKENS = {"full": "blue", "read": "green", "written": "orange"}
 OUTPUT_TOKENS = {"visible": "purple", "reasoning": "dark-purple"}
 
-assert set(MECHANISMS) == set(c.MECHANISMS)
-assert set(VERDICTS) == set(c.VERDICTS)
-assert set(ENDINGS) == set(c.ENDINGS)
-assert set(MISSES) == set(c.MISS_REASONS)
+
+def complete(table: str, colours: Mapping[str, str], values: Iterable[str]) -> None:
+    """Refuse a table of colours that is not for exactly the catalogue's values.
+
+    Raises:
+        CatalogueError: naming the table, what is missing and what is too much.
+    """
+    if odd := set(colours) ^ set(values):
+        raise CatalogueError(f"bundle/dashboards/style.py: {table} and the catalogue differ in {sorted(odd)}")
+
+
+complete("VERDICTS", VERDICTS, c.VERDICTS)
+complete("ENDINGS", ENDINGS, c.ENDINGS)
+complete("MISSES", MISSES, c.MISS_REASONS)
 
 
 def of(colours: Mapping[str, str], names: Iterable[str] | None = None) -> dict[str, str]:
