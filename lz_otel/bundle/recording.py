@@ -317,7 +317,10 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
         ),
         "cache_hit_rate": (
             ratio(served, asked).label_replace("layer", "zero", "", ""),
-            "Share of calls served across requests, as the client saw it (C); the vendor's own has another job.",
+            (
+                "Share of calls served across requests, as the client saw it (C); the vendor's own has another "
+                "job."
+            ),
         ),
     }
     for name, series in ARTICLE_NAMES.items():

@@ -93,12 +93,17 @@ def overview(config: Config) -> str:
         "| `rules/recording.yml`, `rules/alerts.yml` | rules for Prometheus; load both | generated |",
         "| `runbooks/` | one page per alert | generated |",
         "| `alertmanager.yml` | routes, receivers; inhibitions | by hand; the marked part generated |",
-        "| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what | by hand; generated |",
+        (
+            "| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what | by hand; "
+            "generated |"
+        ),
         "| `tests/` | unit tests of the rules, for `promtool test rules` | by hand |",
         "",
         (
-            "`critical` pages: users get errors or somebody else's data, or money or access is gone, and no retry helps. "
-            "`warning` makes a ticket: slower, dearer or less sure than promised, until somebody changes something. "
+            "`critical` pages: users get errors or somebody else's data, or money or access is gone, and no "
+            "retry helps. "
+            "`warning` makes a ticket: slower, dearer or less sure than promised, until somebody changes "
+            "something. "
             "`info` is shown on dashboards only. `off` has no rule until you set its budget below."
         ),
         "",

@@ -120,7 +120,11 @@ def build(config: Config) -> Board:
         ),
         sum_up(
             "Which routes earn their money?",
-            "Over the range. A good operation had any outcome but error. An empty route: calls outside an operation.",
+            (
+                "Over the range. A good operation had any outcome but error. An empty route: calls outside "
+                "an "
+                "operation."
+            ),
             {ROUTE: "route"},
             Column("spent", by_route, "currencyUSD", decimals=2),
             Column("saved", q.over(c.SAVED_USD, ROUTE), "currencyUSD", decimals=2),

@@ -95,7 +95,10 @@ def build(config: Config) -> Board:
         ),
         number(
             "Calls answered",
-            "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in neither side.",
+            (
+                "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in "
+                "neither side."
+            ),
             Query(1 - ratio(now(r.CALLS, lz_ending=FAILED_ENDINGS), finished)),
             unit="percentunit",
             decimals=2,
@@ -112,7 +115,11 @@ def build(config: Config) -> Board:
         ),
         number(
             "Typical latency",
-            "Median of answered calls per path, first byte sent to last byte read. Tails are in the chart below.",
+            (
+                "Median of answered calls per path, first byte sent to last byte read. Tails are in the "
+                "chart "
+                "below."
+            ),
             Query(latency(0.5, "fast"), "fast", style.FAST),
             Query(latency(0.5, "full"), "full", style.FULL),
             unit="s",
@@ -154,7 +161,8 @@ def build(config: Config) -> Board:
         ),
         sum_up(
             "What falls back, and why?",
-            'Fallbacks in the range by mechanism and reason. "model": one model stepped in for another within an '
+            'Fallbacks in the range by mechanism and reason. "model": one model stepped in for another '
+            "within an "
             "operation (not filtered by provider and model).",
             {"mechanism": "mechanism", "reason": "reason"},
             Column(
@@ -206,7 +214,11 @@ def build(config: Config) -> Board:
         "",
         sum_up(
             "Which mechanism does what?",
-            "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts in neither.",
+            (
+                "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts "
+                "in "
+                "neither."
+            ),
             {"mechanism": "mechanism"},
             Column("hit rate", verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
             Column(
@@ -223,7 +235,10 @@ def build(config: Config) -> Board:
         ),
         sum_up(
             "Which model does what?",
-            "Over the range, one line per requested model; latencies are p95. The name leads to Reliability & limits of that model.",
+            (
+                "Over the range, one line per requested model; latencies are p95. The name leads to "
+                "Reliability & limits of that model."
+            ),
             {MODEL: "model"},
             Column("calls/s", over(r.CALLS, MODEL) / Expr("$__range_s"), "reqps", decimals=2),
             Column(
@@ -252,7 +267,8 @@ def build(config: Config) -> Board:
         "",
         sum_up(
             "Least headroom",
-            "Share of the rate limit that is left, for models with traffic. Idle processes are left out: what they "
+            "Share of the rate limit that is left, for models with traffic. Idle processes are left out: "
+            "what they "
             "last read is old.",
             {MODEL: "model", "resource": "limit"},
             Column(

@@ -128,7 +128,10 @@ def _service_level(board: Board, q: Queries) -> None:
         "",
         lines(
             "How fast is the budget burning?",
-            "Failed share / allowed share over three windows; a page when 5m and 1h are both above the highest line.",
+            (
+                "Failed share / allowed share over three windows; a page when 5m and 1h are both above the "
+                "highest line."
+            ),
             *(Query(_burn(q, w).clamp_min(0.01), w, colour) for w, colour in BURN_SHADES.items()),
             unit="none",
             size=(12, 7),
@@ -197,7 +200,10 @@ def _limits(board: Board, q: Queries) -> None:
         "Limits",
         lines(
             "Headroom by provider",
-            "The tightest limit of each provider, as last seen, only while there is traffic; the table names it.",
+            (
+                "The tightest limit of each provider, as last seen, only while there is traffic; the table "
+                "names it."
+            ),
             Query(q.headroom().min(PROVIDER), "{{gen_ai_provider_name}}"),
             unit="percentunit",
             size=(10, 8),
@@ -317,7 +323,8 @@ def _streams(board: Board, q: Queries) -> None:
         ),
         sum_up(
             "Which provider does best?",
-            "Over the range; latencies of the full path only, so that the mixture of paths does not decide. Filter to "
+            "Over the range; latencies of the full path only, so that the mixture of paths does not decide. "
+            "Filter to "
             "one route to compare like with like.",
             {PROVIDER: "provider"},
             Column("calls/s", q.calls(PROVIDER, window=RANGE), "reqps", decimals=2),

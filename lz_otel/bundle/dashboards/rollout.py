@@ -51,7 +51,10 @@ def build(config: Config) -> Board:
         "May the next stage start?",
         number(
             "Gates",
-            "All green over the range: the next stage may start (002). Too few samples are no evidence, never green.",
+            (
+                "All green over the range: the next stage may start (002). Too few samples are no evidence, "
+                "never green."
+            ),
             *(Query(expr.or_(vector(NO_EVIDENCE)), name) for name, expr in _gates(q, scored, group, control)),
             unit="none",
             size=(24, 4),
