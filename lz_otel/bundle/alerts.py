@@ -23,7 +23,9 @@ from lz_otel.bundle import (
     _alerts_fast_path,
     _alerts_limits,
     _alerts_money,
+    _alerts_scheduling,
     _alerts_self,
+    _alerts_zeroing,
 )
 from lz_otel.bundle._alert import SEVERITIES, Alert, Condition, Kit, Query
 from lz_otel.bundle.config import dashboard_uid
@@ -35,12 +37,12 @@ if TYPE_CHECKING:
 __all__ = ["GROUPS", "SEVERITIES", "Alert", "Condition", "Query", "alerts", "dashboard_url", "groups", "rule"]
 
 GROUPS = {
-    "lz-otel-calls": _alerts_calls,
-    "lz-otel-limits": _alerts_limits,
-    "lz-otel-fast-path-alerts": _alerts_fast_path,
-    "lz-otel-families": _alerts_families,
-    "lz-otel-money-alerts": _alerts_money,
-    "lz-otel-self": _alerts_self,
+    "lz-otel-calls": (_alerts_calls,),
+    "lz-otel-limits": (_alerts_limits,),
+    "lz-otel-fast-path-alerts": (_alerts_fast_path, _alerts_scheduling),
+    "lz-otel-families": (_alerts_families, _alerts_zeroing),
+    "lz-otel-money-alerts": (_alerts_money,),
+    "lz-otel-self": (_alerts_self,),
 }
 # Labels that a dashboard's variables can be set by.
 _VARIABLES = {
@@ -59,7 +61,7 @@ def groups(config: Config) -> dict[str, list[Alert]]:
         ConfigurationError: ``disabled_alerts`` names an alert that does not exist.
     """
     kit = Kit(config)
-    every = {name: list(module.alerts(kit)) for name, module in GROUPS.items()}
+    every = {name: [alert for part in parts for alert in part.alerts(kit)] for name, parts in GROUPS.items()}
     known = {alert.name for group in every.values() for alert in group}
     for name in config.disabled_alerts:
         if name not in known:

@@ -1,7 +1,7 @@
 """Panels by meaning, so that a dashboard reads as a list of questions.
 
-A :class:`Tile` is a finished panel with its size; :mod:`.board` puts tiles into rows. Expressions come from the
-builder only (:class:`~lz_otel.bundle.promql.Expr`).
+A :class:`Tile` is a finished panel with its size; :mod:`.board` puts tiles into rows. Expressions come from
+the builder only (:class:`~lz_otel.bundle.promql.Expr`).
 """
 
 from __future__ import annotations
@@ -65,12 +65,7 @@ class Query(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One column of a table: its heading, expression and look.
-
-    Attributes:
-        gauge: draw a bar in the cell.
-        link: address for the cell, with ``${__data.fields...}``.
-    """
+    """One column of a table: its heading, expression and look; ``gauge`` draws a bar in the cell."""
 
     name: str
     expr: Expr
@@ -134,6 +129,15 @@ def _step_values(steps: Steps) -> dict[str, Any]:
     return {"mode": "absolute", "steps": [{"value": v, "color": colour} for v, colour in steps]}
 
 
+def _legend() -> common.VizLegendOptions:
+    return (
+        common.VizLegendOptions()
+        .show_legend(True)
+        .placement(kinds.LegendPlacement.BOTTOM)
+        .display_mode(kinds.LegendDisplayMode.LIST)
+    )
+
+
 def _refs(count: int) -> str:
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count]
 
@@ -150,7 +154,7 @@ def number(
     background: bool = False,
     mappings: Sequence[Any] = (),
 ) -> Tile:
-    """Numbers of this moment (or over the range), each an instant query: what is not there now is not shown."""
+    """Return numbers of this moment or over the range; each is an instant query: what is gone is not shown."""
     several = len(queries) > 1
     panel = (
         _begin(stat.Panel(), title, text, size, empty)
@@ -203,17 +207,10 @@ def lines(
         shades: hue of the series that have no colour of their own.
         patterns: hue by regular expression over names.
     """
-    legend = (
-        common.VizLegendOptions()
-        .show_legend(True)
-        .placement(kinds.LegendPlacement.BOTTOM)
-        .display_mode(kinds.LegendDisplayMode.LIST)
-        .calcs([])
-    )
     panel = (
         _begin(timeseries.Panel(), title, text, size, empty)
         .unit(unit)
-        .legend(legend)
+        .legend(_legend().calcs([]))
         .tooltip(
             common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING)
         )
@@ -379,12 +376,7 @@ def states(
         .show_value(kinds.VisibilityMode.NEVER)
         .row_height(0.8)
         .merge_values(True)
-        .legend(
-            common.VizLegendOptions()
-            .show_legend(True)
-            .placement(kinds.LegendPlacement.BOTTOM)
-            .display_mode(kinds.LegendDisplayMode.LIST)
-        )
+        .legend(_legend())
         .with_target(_target(query.expr, query.legend, "A"))
     )
     return Tile(panel, *size)
