@@ -34,8 +34,7 @@ __all__ = ["alerts"]
 
 # Error types and codes with which vendors say that money is gone (D: the vendors' error pages).
 SPEND_ERRORS = Regex(
-    "billing_error|insufficient_quota|credit_balance_exhausted|billing_hard_limit_reached|ramp_limit_exceeded"
-    "|.*(spend|usage)_limit.*"
+    "billing_error|insufficient_quota|credit_balance_exhausted|billing_hard_limit_reached|ramp_limit_exceeded|.*(spend|usage)_limit.*"
 )
 CREDENTIAL_ERRORS = Regex(
     "authentication_error|permission_error|invalid_api_key|AuthenticationError|PermissionDeniedError"
@@ -92,15 +91,12 @@ def _burn(kit: Kit) -> Alert:
         conditions=tuple(condition(pair) for pair in burn_windows(slo)),
         dashboard="reliability",
         meaning=f"Of the calls that finish, {percent(slo.objective)} should end ok over {slo.period}. They "
-        "fail so fast "
-        "that the budget will not last. Calls that the caller cancelled or abandoned are in neither side. "
-        "Each "
-        "condition needs a long window (it is worth it) and a short one (it goes on), so the alert ends soon "
-        "after the failures do.",
+        "fail so fast that the budget will not last. Calls that the caller cancelled or abandoned are in "
+        "neither side. Each condition needs a long window (it is worth it) and a short one (it goes on), so "
+        "the alert ends soon after the failures do.",
         impact="Users get errors or broken answers.",
         guard=f"One failed call in a quiet hour: more than {plain(kit.g.failures)} failures in the long "
-        "window are needed. "
-        "Errors that are the user's own fault can be listed in `slo.harmless_errors`.",
+        "window are needed. Errors that are the user's own fault can be listed in `slo.harmless_errors`.",
         diagnosis=(
             by_error(kit),
             by_status(kit),
@@ -174,13 +170,12 @@ def _spend_limit(kit: Kit) -> Alert:
         kind="symptom",
         summary="The LLM provider refuses calls because a spend limit is reached or credit is gone.",
         description=f'{{{{ $labels.{PROVIDER} }}}} refused {{{{ $value | printf "%.0f" }}}} calls of {{{{ '
-        f"$labels.job }}}} in "
-        f"5 minutes with {{{{ $labels.{ERROR} }}}} (threshold: more than "
+        f"$labels.job }}}} in 5 minutes with {{{{ $labels.{ERROR} }}}} (threshold: more than "
         f"{plain(kit.g.spend_limit_errors)}). No retry helps.",
         conditions=(Condition("critical", expr, "1m", "10m"),),
         dashboard="cost",
-        meaning="The account has hit a limit on money: the organisation's, the project's or the "
-        "workspace's, or its credit is used up.",
+        meaning="The account has hit a limit on money: the organisation's, the project's or the workspace's, "
+        "or its credit is used up.",
         impact="Every call on this account fails until somebody raises the limit, pays, or the month ends.",
         guard=f"A stray code: more than {plain(kit.g.spend_limit_errors)} refusals in 5 minutes are needed. "
         "It never flaps: retries do not help.",
@@ -206,8 +201,8 @@ def _credentials(kit: Kit) -> Alert:
         kind="symptom",
         summary="The LLM provider rejects the credentials.",
         description=f'{{{{ $labels.{PROVIDER} }}}} rejected {{{{ $value | printf "%.0f" }}}} calls of {{{{ '
-        f"$labels.job }}}} in "
-        f"5 minutes with {{{{ $labels.{ERROR} }}}} (threshold: more than {plain(kit.g.credential_errors)}).",
+        f"$labels.job }}}} in 5 minutes with {{{{ $labels.{ERROR} }}}} (threshold: more than "
+        f"{plain(kit.g.credential_errors)}).",
         conditions=(Condition("critical", expr, "2m", "10m"),),
         dashboard="reliability",
         meaning="A key is wrong, revoked, expired, or lacks a permission for the model.",
@@ -249,8 +244,7 @@ def _calls_slow(kit: Kit) -> Alert:
         conditions=(Condition("warning", expr, "15m", "15m"),),
         dashboard="reliability",
         meaning="The 95th percentile of answered calls, from the first attempt to the last byte, is high. "
-        "Calls of the "
-        "fast path are left out: they would hide it.",
+        "Calls of the fast path are left out: they would hide it.",
         impact="Users wait, then give up: see calls that end as cancelled or abandoned.",
         guard="Long answers are slow by nature, so set `thresholds.calls_p95_seconds` to what the service "
         "promises; "
@@ -343,13 +337,12 @@ def _streams_broken(kit: Kit) -> Alert:
         kind="symptom",
         summary="Streams of LLM answers end in the middle.",
         description=f"{{{{ $value | humanizePercentage }}}} of the streams of {{{{ $labels.job }}}} from "
-        f"{{{{ $labels.{PROVIDER} }}}} ended "
-        f"without their last event over 15 minutes (threshold: {percent(kit.t.broken_streams)}).",
+        f"{{{{ $labels.{PROVIDER} }}}} ended without their last event over 15 minutes (threshold: "
+        f"{percent(kit.t.broken_streams)}).",
         conditions=(Condition("warning", expr, "10m", "15m"),),
         dashboard="reliability",
         meaning="The connection closed before the stream's terminal event came. Readers who left are not "
-        "counted here: "
-        "they are `abandoned` or `cancelled`.",
+        "counted here: they are `abandoned` or `cancelled`.",
         impact="Users get half an answer, and the tokens are paid all the same; usage is often missing.",
         guard=f"More than {plain(kit.g.streams)} broken streams in 15 minutes are needed.",
         diagnosis=(
@@ -372,8 +365,7 @@ def _streams_broken(kit: Kit) -> Alert:
         mitigation=(
             (
                 "Broken after a round time such as 60 s: raise the idle time-out of the proxy or load "
-                "balancer "
-                "between."
+                "balancer between."
             ),
             (
                 "Only on one instance: its network. After a release: is the client closed before its streams "

@@ -71,8 +71,8 @@ def _quality(kit: Kit) -> Alert:
         mitigation=(
             (
                 f"001: roll `prune_ratio` back by {kit.t.prune_step:g} ({step} of the tokens) and watch for "
-                "5 minutes; repeat if need be. "
-                "The ratio is an environment variable or a header, so no release is needed."
+                "5 minutes; repeat if need be. The ratio is an environment variable or a header, so no "
+                "release is needed."
             ),
             (
                 f"001: below {percent(kit.t.effectiveness_tune)} tune, per route: what suits answers on "
@@ -80,8 +80,7 @@ def _quality(kit: Kit) -> Alert:
             ),
             (
                 "001: protect figures with `<protected_tokens>`, put business rules and dates into "
-                "`<context>`, and replace vague "
-                "instructions by structured ones."
+                "`<context>`, and replace vague instructions by structured ones."
             ),
         ),
         source="A: 001",
@@ -103,8 +102,8 @@ def _pruned_share(kit: Kit) -> Alert:
         f"{percent(kit.t.pruned_share_high)}).",
         conditions=(Condition("info", kit.guarded(outside, many, on=(ROUTE,)), "30m", "30m"),),
         dashboard="families",
-        meaning="Pruned by original tokens. Below the range pruning gains little; above it cuts what "
-        "answers need.",
+        meaning="Pruned by original tokens. Below the range pruning gains little; above it cuts what answers "
+        "need.",
         impact="Too little: no saving. Too much: LLMPruningHurtsQuality comes next.",
         guard=f"Judged by route, since the right ratio differs; more than {plain(kit.g.original_tokens)} "
         "original tokens in 30 minutes are needed.",
@@ -116,8 +115,7 @@ def _pruned_share(kit: Kit) -> Alert:
             "Too much: lower `prune_ratio` for this route, and look at the quality of its answers.",
             (
                 "Too little: is the tag `<layer-zero …/>` on its own, first line of the system prompt? Else "
-                "it "
-                "is ignored (001)."
+                "it is ignored (001)."
             ),
             "001: list frequent courtesy phrases in `<redundant_phrases>` before you raise the ratio.",
         ),
@@ -141,8 +139,7 @@ def _context(kit: Kit) -> Alert:
         conditions=(Condition("info", kit.guarded(zero, many), "30m", "30m"),),
         dashboard="families",
         meaning="Time for preserving context is reported only for system prompts with a `<context>` tag "
-        "(001). Constantly 0 means that "
-        "no prompt has one, so nothing tells pruning what must stay.",
+        "(001). Constantly 0 means that no prompt has one, so nothing tells pruning what must stay.",
         impact="Roles, rules and dates in free text may be cut.",
         guard=f"More than {plain(kit.g.original_tokens)} original tokens in 30 minutes are needed.",
         diagnosis=(
@@ -155,8 +152,7 @@ def _context(kit: Kit) -> Alert:
         mitigation=(
             (
                 "001: move what must stay (service area, version of the policy, status of the customer, "
-                "dates) "
-                "into `<context>` in the system prompt."
+                "dates) into `<context>` in the system prompt."
             ),
             "Nothing must stay? Then silence this alert for the job.",
         ),
@@ -192,8 +188,7 @@ def _wrong_header(kit: Kit) -> Alert:
         mitigation=(
             (
                 "002: send `anthropic-sampling-intent: deterministic|creative|balanced`, with "
-                "`anthropic-beta: "
-                "tools-2024-08-06` and `stream: true`."
+                "`anthropic-beta: tools-2024-08-06` and `stream: true`."
             ),
             (
                 "002: right after the client is made, check that a first answer carries "
@@ -258,8 +253,8 @@ def _creative_surge(kit: Kit) -> Alert:
         name="LLMCreativeSurge",
         kind="cause",
         summary="The share of creative calls has surged.",
-        description="The share of creative calls of {{ $labels.job }} grew by {{ $value | "
-        "humanizePercentage }} against an hour ago "
+        description="The share of creative calls of {{ $labels.job }} grew by {{ $value | humanizePercentage "
+        "}} against an hour ago "
         f"(threshold: {percent(kit.t.creative_surge)}).",
         conditions=(Condition("info", expr, "5m", "30m"),),
         dashboard="families",
@@ -267,8 +262,7 @@ def _creative_surge(kit: Kit) -> Alert:
         "peak).",
         impact="Creative answers are longer and are never repeated: more load, tokens and money are to come.",
         guard=f"From 1 to 5 calls is 400 %: more than {plain(kit.g.creative_calls)} creative calls in 15 "
-        "minutes are needed. "
-        "A share that was 0 an hour ago has no growth and does not count.",
+        "minutes are needed. A share that was 0 an hour ago has no growth and does not count.",
         diagnosis=(
             Query("Share of each intent", kit.b.recorded(r.ARTICLE_NAMES["intent_distribution"])),
             Query("Which routes?", kit.rate(creative, "15m", ROUTE).topk(10)),

@@ -77,7 +77,7 @@ def _gone(kit: Kit) -> Alert:
         "instead.",
         impact="No errors (000: the fall-back is seamless): calls take their full latency and price, 30 ms "
         "becomes 920 ms.",
-        guard=f"Switched off on purpose looks the same: silence it, it ends by itself a day later. More than "
+        guard="Switched off on purpose looks the same: silence it, it ends by itself a day later. More than "
         f"{plain(kit.g.eligible_now)} eligible calls in 5 minutes are needed.",
         diagnosis=(
             verdicts(kit),
@@ -113,9 +113,8 @@ def _hit_rate(kit: Kit) -> Alert:
         summary="Fewer calls than expected are served by the symbolic engine.",
         description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls "
         "of {{ $labels.job }} over "
-        f"30 minutes (threshold: {percent(kit.t.hit_rate_low)}; expected: "
-        f"{percent(kit.t.hit_rate_band_low)} to "
-        f"{percent(kit.t.hit_rate_band_high)}).",
+        f"30 minutes (threshold: {percent(kit.t.hit_rate_low)}; expected: {percent(kit.t.hit_rate_band_low)} "
+        f"to {percent(kit.t.hit_rate_band_high)}).",
         conditions=(Condition("warning", kit.guarded(low, many, on=("mechanism",)), "15m", "15m"),),
         dashboard="families",
         meaning="Hits by all calls that could have hit (hits, misses and fallbacks; opted-out calls are in "
@@ -144,9 +143,8 @@ def _hit_rate(kit: Kit) -> Alert:
         mitigation=(
             (
                 "000: retune the preprocessing of the prompts. By frequency: thinking words (41 %: think, "
-                "consider, step by step), "
-                "vague quantifiers (28 %), unclosed `{` or `[` (15 %), contradictory demands (9 %), another "
-                "region (7 %)."
+                "consider, step by step), vague quantifiers (28 %), unclosed `{` or `[` (15 %), "
+                "contradictory demands (9 %), another region (7 %)."
             ),
             (
                 "000: state the output schema first, ask for true or false instead of yes or no, use one "
@@ -179,15 +177,14 @@ def _fallbacks(kit: Kit) -> Alert:
         summary="Many calls ask for the fast path and do not get it.",
         description='{{ $value | printf "%.1f" }} calls a minute of {{ $labels.job }} fell back from {{ '
         "$labels.mechanism }} over 5 minutes "
-        f"(threshold: {plain(kit.t.fallbacks_per_minute)} a minute, and "
-        f"{percent(kit.t.fallback_share_high)} of those that asked).",
+        f"(threshold: {plain(kit.t.fallbacks_per_minute)} a minute, and {percent(kit.t.fallback_share_high)} "
+        "of those that asked).",
         conditions=(Condition("warning", expr, "10m", "10m"),),
         dashboard="families",
         meaning="Calls asked for the fast path and were served in full, or gave it up half-way.",
         impact="These calls are as slow and dear as without it; hedged ones are paid twice.",
         guard=f"Five a minute is nothing at ten thousand a minute: {percent(kit.t.fallback_share_high)} of "
-        "the calls that asked are needed besides. "
-        "Zeroing has an alert of its own, LLMZeroingFallbackHigh.",
+        "the calls that asked are needed besides. Zeroing has an alert of its own, LLMZeroingFallbackHigh.",
         diagnosis=(
             _reasons(kit),
             Query("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", ROUTE)).topk(10)),
@@ -195,13 +192,11 @@ def _fallbacks(kit: Kit) -> Alert:
         mitigation=(
             (
                 "`schema_invalid`, `rejected`: the fast answer failed validation. Compare the schema with "
-                "what the engine may return; "
-                "it takes formats literally (`true`, not `True`; double quotes)."
+                "what the engine may return; it takes formats literally (`true`, not `True`; double quotes)."
             ),
             (
                 "`fast_timeout`, `hedge_lost`: 000 gives the fast attempt 300 ms and the standard one 1200 "
-                "ms; "
-                "look at LLMFastPathSlow."
+                "ms; look at LLMFastPathSlow."
             ),
             (
                 "`silent`, `no_beta`, `not_streaming`, `unsupported_model`, `wrong_header`: the request asks "
@@ -234,8 +229,7 @@ def _slow(kit: Kit) -> Alert:
         kind="symptom",
         summary="The fast path is slow.",
         description="The slowest 5 % of the calls of {{ $labels.job }} that {{ $labels.mechanism }} served "
-        "took "
-        "{{ $value | humanizeDuration }} or longer over 10 minutes "
+        "took {{ $value | humanizeDuration }} or longer over 10 minutes "
         f"(threshold: {plain(quick)} s for symbolic, {plain(other)} s for the others).",
         conditions=(
             Condition("warning", late(quick, symbolic=True).or_(late(other, symbolic=False)), "10m", "15m"),

@@ -52,8 +52,8 @@ def _rate_limited(kit: Kit) -> Alert:
         kind="symptom",
         summary="The LLM provider answers many attempts with 429.",
         description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the "
-        f"attempts of {{{{ $labels.job }}}} for "
-        f"{{{{ $labels.{MODEL} }}}} with 429 over 10 minutes (threshold: {percent(kit.t.rate_limited)}).",
+        f"attempts of {{{{ $labels.job }}}} for {{{{ $labels.{MODEL} }}}} with 429 over 10 minutes "
+        f"(threshold: {percent(kit.t.rate_limited)}).",
         conditions=(Condition("warning", _limited(kit, ("429",), kit.t.rate_limited), "10m", "15m"),),
         dashboard="reliability",
         meaning="The service asks for more than its limit of requests or tokens per minute.",
@@ -90,9 +90,8 @@ def _overloaded(kit: Kit) -> Alert:
         kind="symptom",
         summary="The LLM provider says that it is overloaded.",
         description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the "
-        f"attempts of {{{{ $labels.job }}}} for "
-        f"{{{{ $labels.{MODEL} }}}} with 529 or 503 over 10 minutes (threshold: "
-        f"{percent(kit.t.overloaded)}).",
+        f"attempts of {{{{ $labels.job }}}} for {{{{ $labels.{MODEL} }}}} with 529 or 503 over 10 minutes "
+        f"(threshold: {percent(kit.t.overloaded)}).",
         conditions=(Condition("warning", _limited(kit, ("529", "503"), kit.t.overloaded), "10m", "15m"),),
         dashboard="reliability",
         meaning="The provider has too little capacity for this model; it is not this service's limit.",
@@ -129,9 +128,8 @@ def _headroom(kit: Kit) -> Alert:
         kind="cause",
         summary="A rate limit of an LLM provider is nearly used up.",
         description=f"{{{{ $value | humanizePercentage }}}} of the limit of {{{{ $labels.resource }}}} is "
-        f"left for {{{{ $labels.job }}}} at "
-        f"{{{{ $labels.{PROVIDER} }}}}, {{{{ $labels.{MODEL} }}}} (threshold: "
-        f"{percent(kit.t.headroom_low)}).",
+        f"left for {{{{ $labels.job }}}} at {{{{ $labels.{PROVIDER} }}}}, {{{{ $labels.{MODEL} }}}} "
+        f"(threshold: {percent(kit.t.headroom_low)}).",
         conditions=(Condition("info", expr, "5m", "10m"),),
         dashboard="reliability",
         meaning="By the provider's own headers little is left of a limit, seen from the process that is "
@@ -160,8 +158,7 @@ def _retries(kit: Kit) -> Alert:
         kind="cause",
         summary="LLM calls need many attempts.",
         description=f'{{{{ $labels.job }}}} makes {{{{ $value | printf "%.2f" }}}} attempts per call to '
-        f"{{{{ $labels.{PROVIDER} }}}} over 5 minutes "
-        f"(threshold: {plain(kit.t.attempts_per_call)}).",
+        f"{{{{ $labels.{PROVIDER} }}}} over 5 minutes (threshold: {plain(kit.t.attempts_per_call)}).",
         conditions=(Condition("warning", expr, "15m", "15m"),),
         dashboard="reliability",
         meaning="Many calls succeed only after retries, or retry in vain.",

@@ -89,8 +89,8 @@ def _spike(kit: Kit) -> Alert:
         dashboard="cost",
         meaning="Spend by list price grew beyond anything of the last week.",
         impact="Money, from now on.",
-        guard="A mean over idle nights makes every morning a spike: it is held against the dearest hour of "
-        "7 days, in money, above a "
+        guard="A mean over idle nights makes every morning a spike: it is held against the dearest hour of 7 "
+        "days, in money, above a "
         f"floor, and only with {plain(kit.g.cost_hours)} hours of history.",
         diagnosis=_dearest(kit),
         mitigation=_SPEND_ADVICE,
@@ -162,8 +162,8 @@ def _unpriced(kit: Kit) -> Alert:
         kind="cause",
         summary="A model in use has no price, so its calls are missing from every cost figure.",
         description=f'{{{{ $value | printf "%.0f" }}}} calls of {{{{ $labels.job }}}} to {{{{ '
-        f"$labels.{MODEL} }}}} ({{{{ $labels.{PROVIDER} }}}}) in the "
-        f"last hour have no price (threshold: more than {plain(kit.g.unpriced_calls)}).",
+        f"$labels.{MODEL} }}}} ({{{{ $labels.{PROVIDER} }}}}) in the last hour have no price (threshold: "
+        f"more than {plain(kit.g.unpriced_calls)}).",
         conditions=(Condition("warning", calls.above(kit.g.unpriced_calls), "15m", "1h"),),
         dashboard="cost",
         meaning="The price table does not list this model for this date. Nothing is guessed: the calls cost "
@@ -180,8 +180,7 @@ def _unpriced(kit: Kit) -> Alert:
         mitigation=(
             (
                 "Add the model to your own price table, or update lz-otel; then check the name: aliases "
-                "count "
-                "as their own model."
+                "count as their own model."
             ),
         ),
         source="C",
@@ -217,8 +216,7 @@ def _incomplete(kit: Kit) -> Alert:
         mitigation=(
             (
                 "`not_requested`: streams of OpenAI and compatible APIs send usage only with "
-                "`stream_options: "
-                "{include_usage: true}`."
+                "`stream_options: {include_usage: true}`."
             ),
             (
                 "`ended_early`: users leave, or streams break (LLMStreamsBroken). `malformed`, `compressed`: "
@@ -248,8 +246,8 @@ def _cache_collapsed(kit: Kit) -> Alert:
         kind="symptom",
         summary="Much less input comes from the prompt cache than before.",
         description=f"{{{{ $value | humanizePercentage }}}} of the input tokens of {{{{ $labels.job }}}} to "
-        f"{{{{ $labels.{MODEL} }}}} came from the cache in the last "
-        f"hour: less than {percent(drop)} of the share of the day before, or of the same hour a week ago.",
+        f"{{{{ $labels.{MODEL} }}}} came from the cache in the last hour: less than {percent(drop)} of the "
+        "share of the day before, or of the same hour a week ago.",
         conditions=(Condition("warning", fallen.and_(many), "15m", "30m"),),
         dashboard="caches",
         meaning="Tokens read from the cache by all input tokens. Both sides are averages of tokens, so an "
@@ -267,14 +265,12 @@ def _cache_collapsed(kit: Kit) -> Alert:
         mitigation=(
             (
                 "`system_changed`, `tools_changed`: something in the fixed part now varies: a date, an id, "
-                "the "
-                "order of tools or keys. Move it behind the breakpoint."
+                "the order of tools or keys. Move it behind the breakpoint."
             ),
             "`history_changed`: earlier messages are rewritten, shortened or reordered between turns.",
             (
                 "`expired`: calls come further apart than the entry lives. Use the longer lifetime, or keep "
-                "it "
-                "warm."
+                "it warm."
             ),
             "`model_changed`: caches are per model; do not switch within a conversation.",
             "`below_minimum`, `no_breakpoint`: the cached part is too short, or `cache_control` is missing.",
@@ -299,8 +295,7 @@ def _cache_never_read(kit: Kit) -> Alert:
         conditions=(Condition("warning", expr, "30m", "1h"),),
         dashboard="caches",
         meaning="Writes cost more than plain input; they pay only when they are read again. At list price "
-        "break-even is 0.28 reads per "
-        "token written for entries of 5 minutes, and 1.1 for those of an hour.",
+        "break-even is 0.28 reads per token written for entries of 5 minutes, and 1.1 for those of an hour.",
         impact="Every call is dearer than without a cache.",
         guard=f"A release writes all entries anew: 6 hours, and more than {plain(kit.g.cache_write_tokens)} "
         "tokens written.",
@@ -332,8 +327,8 @@ def _cache_loses(kit: Kit) -> Alert:
         kind="symptom",
         summary="The prompt cache costs more than it saves.",
         description=f'The prompt cache cost {{{{ $labels.job }}}} {{{{ $value | printf "%.2f" }}}} USD more '
-        f"than it saved on {{{{ $labels.{MODEL} }}}} within 6 hours "
-        f"(judged from {plain(kit.g.overspent_usd)} USD of writes on).",
+        f"than it saved on {{{{ $labels.{MODEL} }}}} within 6 hours (judged from "
+        f"{plain(kit.g.overspent_usd)} USD of writes on).",
         conditions=(
             Condition("info", kit.guarded(loss, over.above(kit.g.overspent_usd), on=(MODEL,)), "1h", "1h"),
         ),

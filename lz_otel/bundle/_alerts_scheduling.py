@@ -64,11 +64,11 @@ def _ghost(kit: Kit) -> Alert:
         ),
         dashboard="families",
         meaning="An e-mail address, phone or order number was in an answer, not in its own request, and in "
-        "another recent request of "
-        "the same process: the ghost context of 004. It is an estimate by digests; no text is kept.",
+        "another recent request of the same process: the ghost context of 004. It is an estimate by digests; "
+        "no text is kept.",
         impact="A user may be reading another user's data. Treat it as a breach until you know better.",
-        guard="A support address or an order number that two users share looks the same: one makes a "
-        "ticket, more than "
+        guard="A support address or an order number that two users share looks the same: one makes a ticket, "
+        "more than "
         f"{plain(kit.g.ghost_entities)} in 10 minutes page.",
         diagnosis=(
             Query(
@@ -120,8 +120,7 @@ def _vendor_cache(kit: Kit) -> Alert:
         conditions=(Condition("warning", expr, "15m", "30m"),),
         dashboard="families",
         meaning="Fewer requests than healthy (004: above 30 %) were served by work shared across requests, "
-        "by the provider's gauge, or, "
-        "without a scrape of it, by this service's own verdicts on scheduling.",
+        "by the provider's gauge, or, without a scrape of it, by this service's own verdicts on scheduling.",
         impact="The price and latency of scheduling (004) are not reached.",
         guard=f"Gauges jump at restarts: 15 minutes. A service's own figure needs {plain(kit.g.calls)} "
         "calls in 15 minutes.",
@@ -129,8 +128,7 @@ def _vendor_cache(kit: Kit) -> Alert:
         mitigation=(
             (
                 "004: name anchor, drift and transient blocks in `x-anthropic-cache-policy`; anchors are "
-                "what "
-                "all requests share."
+                "what all requests share."
             ),
             "004: route similar requests (same intent words) to the same group of instances.",
         ),
@@ -158,8 +156,7 @@ def _vendor_decompression(kit: Kit) -> Alert:
         mitigation=(
             (
                 "004: leave precision to the provider where determinism is not needed: "
-                "`x-anthropic-precision-mode` with "
-                "`fp16-deterministic` costs about 15 % of latency."
+                "`x-anthropic-precision-mode` with `fp16-deterministic` costs about 15 % of latency."
             ),
             "It is the provider's: report it with trace ids (`x-anthropic-trace-id`).",
         ),

@@ -40,8 +40,8 @@ def _silent(kit: Kit) -> Alert:
         "hours. All other alerts are blind for this job.",
         conditions=(Condition("warning", before.unless(build.group(*kit.by), on=kit.by), "15m"),),
         dashboard="internals",
-        meaning="The exporter is gone: the service is down, is not scraped, or does not reach its "
-        "collector, or lz_otel is switched off.",
+        meaning="The exporter is gone: the service is down, is not scraped, or does not reach its collector, "
+        "or lz_otel is switched off.",
         impact="Nobody would notice errors, cost or limits of this service.",
         guard="One instance that goes does not matter, only a whole job. Jobs that end by themselves: list "
         "them in `batch_jobs`. It ends after 6 hours.",
@@ -197,8 +197,7 @@ def _series_limit(kit: Kit) -> Alert:
         mitigation=(
             (
                 "Route names with ids in them: name the operation after what it does, not after what it "
-                "works "
-                "on."
+                "works on."
             ),
             "Model names with ids (deployments, fine-tunes): map them before they are reported.",
             "Really that many? Split the service into more jobs.",

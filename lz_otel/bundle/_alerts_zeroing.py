@@ -119,8 +119,7 @@ def _mask_stuck(kit: Kit) -> Alert:
         kind="cause",
         summary="The zeroing mask never changes.",
         description=f"More than {plain(kit.g.mask_events)} masks in streams of {{{{ $labels.job }}}} over "
-        "15 minutes were all alike "
-        "({{ $value }} changes a second).",
+        "15 minutes were all alike ({{ $value }} changes a second).",
         conditions=(Condition("warning", expr, "10m", "30m"),),
         dashboard="families",
         meaning="A mask that stays the same, or is true everywhere, means that the routing is broken (003: "

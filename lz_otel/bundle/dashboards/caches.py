@@ -90,8 +90,7 @@ def build(config: Config) -> Board:
         lines(
             "Why do calls miss?",
             "Misses per minute by reason, the vendor's own where it gives one. A new colour after a release "
-            "names what "
-            "the release broke.",
+            "names what the release broke.",
             Query(q.per_minute(c.PROMPT_CACHE_MISSES, "reason").above(0), "{{reason}}"),
             unit="cpm",
             size=(12, 8),

@@ -122,8 +122,7 @@ def build(config: Config) -> Board:
             "Which routes earn their money?",
             (
                 "Over the range. A good operation had any outcome but error. An empty route: calls outside "
-                "an "
-                "operation."
+                "an operation."
             ),
             {ROUTE: "route"},
             Column("spent", by_route, "currencyUSD", decimals=2),

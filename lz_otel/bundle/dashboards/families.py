@@ -36,8 +36,7 @@ def build(config: Config) -> Board:
         "Layer Zero families",
         (
             "What each family does, and whether it is in its healthy range. Rows of families that are off "
-            "stay "
-            "empty."
+            "stay empty."
         ),
         hours=6,
         extra=[

@@ -188,8 +188,7 @@ def _intent(q: Queries) -> list[Tile]:
         lines(
             "Creative repeats, changes of intent",
             f"Creative answers should repeat in at most {t.creative_same_high:.0%}. Changes are of "
-            "consecutive calls "
-            "of a session.",
+            "consecutive calls of a session.",
             same("creative")._replace(colour="purple"),
             Query(changed, "intent changed in session", style.GIVEN_UP),
             unit="percentunit",
@@ -284,8 +283,7 @@ def _scheduling(q: Queries) -> list[Tile]:
             "Sharing and anchors",
             f"Gauges of the vendor endpoint (004): shared above {t.vendor_cache_hit_low:.0%}, anchors above "
             f"{t.anchor_efficiency_low:.0%}. Not filtered: the endpoint is scraped as a job of its own; "
-            "beside it the "
-            "share that each service saw itself.",
+            "beside it the share that each service saw itself.",
             Query(vendor.gauge(VENDOR_CACHE_HIT_RATE, layer="zero").min("job"), "shared, {{job}}"),
             Query(
                 vendor.gauge(VENDOR_SLICE_EFFICIENCY, block_type="anchor").min("block_type"),

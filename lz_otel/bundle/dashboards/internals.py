@@ -82,8 +82,7 @@ def build(config: Config) -> Board:
         number(
             "Label sets over the limit",
             "Label sets beyond a metric's limit in the range, counted into one of 'other': sums stay right, "
-            "splits "
-            "do not.",
+            "splits do not.",
             Query(q.over(c.INTERNAL_OVERFLOW).or_(0 * up.count())),
             unit="short",
             decimals=0,

@@ -117,8 +117,7 @@ def build(config: Config) -> Board:
             "Typical latency",
             (
                 "Median of answered calls per path, first byte sent to last byte read. Tails are in the "
-                "chart "
-                "below."
+                "chart below."
             ),
             Query(latency(0.5, "fast"), "fast", style.FAST),
             Query(latency(0.5, "full"), "full", style.FULL),
@@ -162,8 +161,7 @@ def build(config: Config) -> Board:
         sum_up(
             "What falls back, and why?",
             'Fallbacks in the range by mechanism and reason. "model": one model stepped in for another '
-            "within an "
-            "operation (not filtered by provider and model).",
+            "within an operation (not filtered by provider and model).",
             {"mechanism": "mechanism", "reason": "reason"},
             Column(
                 "calls",
@@ -216,8 +214,7 @@ def build(config: Config) -> Board:
             "Which mechanism does what?",
             (
                 "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts "
-                "in "
-                "neither."
+                "in neither."
             ),
             {"mechanism": "mechanism"},
             Column("hit rate", verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
@@ -268,8 +265,7 @@ def build(config: Config) -> Board:
         sum_up(
             "Least headroom",
             "Share of the rate limit that is left, for models with traffic. Idle processes are left out: "
-            "what they "
-            "last read is old.",
+            "what they last read is old.",
             {MODEL: "model", "resource": "limit"},
             Column(
                 "left",

@@ -324,8 +324,7 @@ def _streams(board: Board, q: Queries) -> None:
         sum_up(
             "Which provider does best?",
             "Over the range; latencies of the full path only, so that the mixture of paths does not decide. "
-            "Filter to "
-            "one route to compare like with like.",
+            "Filter to one route to compare like with like.",
             {PROVIDER: "provider"},
             Column("calls/s", q.calls(PROVIDER, window=RANGE), "reqps", decimals=2),
             Column(
