@@ -2,10 +2,10 @@
 
 Severity follows one rule:
 
-* ``critical`` pages a person now: users get errors or somebody else's data, or money or access is gone, and
-  no retry helps.
-* ``warning`` makes a ticket for office hours: slower, dearer or less sure than promised, and it stays so until
-  somebody changes something.
+* ``critical`` pages a person now: users get errors or another user's data, or money or access is gone,
+  and no retry helps.
+* ``warning`` makes a ticket for office hours: slower, dearer or less sure than promised, until something
+  is changed.
 * ``info`` goes nowhere but to the dashboards: a hint that explains another alert or asks for tuning.
 * ``none`` is for the watchdog.
 """
@@ -94,8 +94,8 @@ class Alert:
         kind: ``symptom`` (a user or payer feels it) or ``cause`` (a cause or an early sign).
         summary: one sentence, always the same.
         description: a template with the labels, the value and the threshold.
-        conditions: when it fires; several for several severities or windows, none for an alert that is off until
-            something is configured: it has a runbook and no rule.
+        conditions: when it fires; several for several severities or windows, none for an alert that is off
+            until something is configured: it has a runbook and no rule.
         dashboard: short name of the dashboard to open.
         meaning, impact: for the runbook.
         guard: what would make it noisy, and what is done against it.
@@ -121,12 +121,12 @@ class Alert:
 
 
 def percent(share: float) -> str:
-    """A share as people read it: ``97.5 %``."""
+    """Return a share as people read it: ``97.5 %``."""
     return f"{share * 100:.6g} %"
 
 
 def plain(value: float) -> str:
-    """A number without noise."""
+    """Return a number without noise."""
     return f"{value:.6g}"
 
 
@@ -141,49 +141,49 @@ class Kit:
         self.by = config.by
 
     def w(self, nominal: str) -> str:
-        """The window in force."""
+        """Return the window in force."""
         return self.config.time(nominal)
 
     def rate(self, selected: Range, window: str, *by: str) -> Expr:
-        """Events per second by job and more labels."""
+        """Return the events per second by job and more labels."""
         return selected.rate(self.w(window)).sum(*self.by, *by)
 
     def grown(self, selected: Range, window: str, *by: str) -> Expr:
-        """Number of events in the window by job and more labels."""
+        """Return the number of events in the window by job and more labels."""
         return selected.increase(self.w(window)).sum(*self.by, *by)
 
     def recorded_sum(self, series: Recorded, window: str, *by: str, **where: str) -> Expr:
-        """What a recorded rate adds up to over a window: cheap, however long it is and many processes there are."""
+        """Return what a recorded rate adds up to over a window: cheap for long windows and many processes."""
         total = self.b.recorded(series, **where).over_time("sum_over_time", self.w(window))
         return total.sum(*self.by, *by) * self.config.interval_seconds
 
     def guarded(self, condition: Expr, *enough: Expr, on: tuple[str, ...] = ()) -> Expr:
-        """The condition, where there is enough to judge by."""
+        """Return the condition, where there is enough to judge by."""
         for one in enough:
             condition = condition.and_(one, on=(*self.by, *on))
         return condition
 
     def chats(self, metric: c.Metric = c.ATTEMPTS, **where: str | tuple[str, ...]) -> Range:
-        """A counter over those operations that are text inference, as the duration metric counts them."""
+        """Return a counter over the operations that are text inference, as the duration metric counts."""
         return self.b.counter(
             metric, gen_ai_operation_name=("chat", "generate_content", "text_completion"), **where
         )
 
     def attempts_per_call(self, window: str) -> Expr:
-        """Attempts for each inference call, by provider; embeddings have attempts, but no inference call."""
+        """Return attempts per inference call, by provider; embeddings have attempts, but no such call."""
         provider = "gen_ai_provider_name"
         calls = self.rate(self.b.count(c.INFERENCE_DURATION), window, provider)
         return self.rate(self.chats(), window, provider).op("/", calls.above(0))
 
 
 def by_error(kit: Kit) -> Query:
-    """First step of many diagnoses."""
+    """Return the first step of many diagnoses."""
     failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS)
     rate = kit.rate(failed, "5m", "gen_ai_provider_name", "gen_ai_request_model", "error_type")
     return Query("Which error, from whom, for which model?", rate.topk(10))
 
 
 def by_status(kit: Kit) -> Query:
-    """Second step of many diagnoses."""
+    """Return the second step of many diagnoses."""
     rate = kit.rate(kit.b.counter(c.ATTEMPTS), "5m", "gen_ai_provider_name", "status")
     return Query("What do the attempts come back with?", rate)

@@ -42,7 +42,7 @@ CREDENTIAL_ERRORS = Regex(
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _burn(kit)
     yield _provider_failing(kit)
     yield _spend_limit(kit)

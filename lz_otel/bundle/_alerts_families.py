@@ -17,7 +17,7 @@ __all__ = ["alerts"]
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _quality(kit)
     yield _pruned_share(kit)
     yield _context(kit)

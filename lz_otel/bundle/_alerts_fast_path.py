@@ -34,7 +34,7 @@ __all__ = ["alerts", "verdicts"]
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _gone(kit)
     yield _hit_rate(kit)
     yield _fallbacks(kit)
@@ -61,8 +61,8 @@ def _gone(kit: Kit) -> Alert:
     now = kit.grown(eligible, "5m", "mechanism").above(kit.g.eligible_now)
     before = kit.recorded_sum(overview.VERDICTS, "1d", "mechanism", verdict="hit").above(kit.g.hits_before)
     expr = kit.guarded(share.below(kit.t.fast_path_gone), now, before, on=("mechanism",))
-    # Window and `for` together are shorter than the `for` of all that it mutes: a symptom that is first has been
-    # sent before the cause can mute it.
+    # Window and `for` together are shorter than the `for` of all that it mutes: a symptom that is first has
+    # been sent before the cause can mute it.
     return Alert(
         name="LLMFastPathGone",
         kind="cause",

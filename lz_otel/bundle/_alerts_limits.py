@@ -29,7 +29,7 @@ __all__ = ["alerts"]
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _rate_limited(kit)
     yield _overloaded(kit)
     yield _headroom(kit)

@@ -21,7 +21,7 @@ __all__ = ["alerts"]
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file; those on a budget have conditions only where one is set."""
+    """Yield the alerts of this file; those on a budget have conditions only where one is set."""
     yield _spike(kit)
     yield _hourly(kit)
     yield _daily(kit)

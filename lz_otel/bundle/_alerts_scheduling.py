@@ -30,7 +30,7 @@ __all__ = ["alerts"]
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _ghost(kit)
     yield _vendor_cache(kit)
     yield _vendor_decompression(kit)

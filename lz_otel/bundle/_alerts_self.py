@@ -19,7 +19,7 @@ WATCHDOG = "LLMWatchdog"
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _silent(kit)
     yield _internal_errors(kit)
     yield _overhead(kit)

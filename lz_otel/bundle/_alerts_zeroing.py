@@ -16,7 +16,7 @@ __all__ = ["alerts"]
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _zeroing_fallbacks(kit)
     yield _zeroing_range(kit)
     yield _mask_stuck(kit)

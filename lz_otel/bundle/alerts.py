@@ -55,7 +55,7 @@ _VARIABLES = {
 
 
 def groups(config: Config) -> dict[str, list[Alert]]:
-    """The alerts by group of rules, without those that are switched off.
+    """Return the alerts by group of rules, without those that are switched off.
 
     Raises:
         ConfigurationError: ``disabled_alerts`` names an alert that does not exist.
@@ -73,12 +73,12 @@ def groups(config: Config) -> dict[str, list[Alert]]:
 
 
 def alerts(config: Config) -> list[Alert]:
-    """All alerts in force."""
+    """Return all alerts in force."""
     return [alert for group in groups(config).values() for alert in group]
 
 
 def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
-    """Address of the alert's dashboard, with its variables set from the alert's labels.
+    """Return the address of the alert's dashboard, with its variables set from the alert's labels.
 
     The time range is left to the notification, which knows when the alert began.
     """
@@ -95,7 +95,7 @@ def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
 
 
 def rule(config: Config, alert: Alert, condition: Condition) -> dict[str, Any]:
-    """One condition as an entry of a rule file."""
+    """Return one condition as an entry of a rule file."""
     entry: dict[str, Any] = {
         "alert": alert.name,
         "expr": condition.expr.text,

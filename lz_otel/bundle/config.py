@@ -64,7 +64,7 @@ DASHBOARD_FILES = {
 
 
 def dashboard_uid(name: str) -> str:
-    """Fixed uid of the dashboard with that short name: the md5 of its file name."""
+    """Return the fixed uid of the dashboard with that short name: the md5 of its file name."""
     return hashlib.md5(DASHBOARD_FILES[name].encode(), usedforsecurity=False).hexdigest()
 
 
@@ -75,12 +75,12 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 6048
 
 
 def seconds(duration: str) -> float:
-    """Seconds of a PromQL duration such as ``1h30m``."""
+    """Return the seconds of a PromQL duration such as ``1h30m``."""
     return sum(int(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+)(ms|[smhdw])", duration))
 
 
 def duration(value: float) -> str:
-    """The shortest PromQL duration of so many seconds, to the millisecond."""
+    """Return the shortest PromQL duration of so many seconds, to the millisecond."""
     rest = round(value * 1000)
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if rest >= size and rest % size == 0:
@@ -101,7 +101,7 @@ class Time(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rule_interval: Annotated[Duration, meta("how often the rules are evaluated")] = "1m"
 
     def __call__(self, nominal: str) -> str:
-        """The length in force of a window that is nominally so long (``0m`` stays 0)."""
+        """Return the length in force of a window that is nominally so long (``0m`` stays 0)."""
         if nominal in self.windows:
             return self.windows[nominal]
         if self.scale == 1.0 or not seconds(nominal):
@@ -121,7 +121,7 @@ class Slo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def allowed(self) -> float:
-        """Share of calls that may fail."""
+        """Return the share of calls that may fail."""
         return round(1.0 - self.objective, 10)
 
 
@@ -181,7 +181,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     urls: Urls = Urls()
 
     def builder(self) -> Builder:
-        """A builder for rules: the configured selectors, no Grafana variables."""
+        """Return a builder for rules: the configured selectors, no Grafana variables."""
         scope: dict[str, Value] = {
             label: Regex(value[1:]) if value.startswith("~") else value
             for label, value in self.selectors.items()
@@ -190,12 +190,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def interval_seconds(self) -> float:
-        """Seconds between two evaluations of the rules, as scaled."""
+        """Return the seconds between two evaluations of the rules, as scaled."""
         return seconds(self.time(self.time.rule_interval))
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The labels every rule keeps: job and the configured ones."""
+        """Return the labels every rule keeps: job and the configured ones."""
         return ("job", *self.extra_labels)
 
 
@@ -230,7 +230,7 @@ _BURN = (
 
 
 def burn_windows(slo: Slo) -> tuple[BurnWindow, ...]:
-    """The pairs of windows, with their factors for this period."""
+    """Return the pairs of windows, with their factors for this period."""
     return tuple(
         BurnWindow(
             budget, long, short, severity, wait, round(budget * seconds(slo.period) / seconds(long), 6)

@@ -1,4 +1,4 @@
-"""A runbook per alert, from the alert's own definition: its queries come from the same builder as the alert."""
+"""A runbook per alert, from the alert's own definition and with queries of the same builder."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _KIND = {"symptom": "a symptom: users or payers feel it", "cause": "a cause or a
 
 
 def runbooks(config: Config) -> dict[str, str]:
-    """File name and Markdown of every runbook."""
+    """Return the Markdown of every runbook by its file name."""
     return {f"{alert.name}.md": runbook(config, alert) for alert in alerts(config)}
 
 
 def runbook(config: Config, alert: Alert) -> str:
-    """Meaning, Impact, Diagnosis, Mitigation, and when the alert fires."""
+    """Return a runbook: meaning, impact, diagnosis, mitigation, and when the alert fires."""
     lines = [
         f"# {alert.name}",
         "",
@@ -82,7 +82,7 @@ def _code(text: str, indent: str) -> list[str]:
 
 
 def overview(config: Config) -> str:
-    """The list of all alerts and of all settings, as Markdown."""
+    """Return the list of all alerts and of all settings, as Markdown."""
     lines = [
         "# Alerts of lz-otel",
         "",
@@ -94,8 +94,8 @@ def overview(config: Config) -> str:
         "| `runbooks/` | one page per alert | generated |",
         "| `alertmanager.yml` | routes, receivers; inhibitions | by hand; the marked part generated |",
         (
-            "| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what | by hand; "
-            "generated |"
+            "| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what "
+            "| by hand; generated |"
         ),
         "| `tests/` | unit tests of the rules, for `promtool test rules` | by hand |",
         "",

@@ -1,4 +1,4 @@
-"""Alertmanager's file before amtool: valid, routed as meant, muting as the alerts say, readable on a phone."""
+"""Alertmanager's file before amtool: valid, routed as meant, muting as the alerts say, readable."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_inhibitions_are_those_of_the_alerts() -> None:
 
 
 def test_committed_inhibitions_are_fresh() -> None:
-    """The marked part of Alertmanager's file is what the alerts give, and ``--check`` says so where it is not."""
+    """The marked part of Alertmanager's file is what the alerts give, and other alerts give another."""
     text = FILE.read_text()
     assert text == with_inhibitions(text, Config())
     assert text != with_inhibitions(text, parse({"disabled_alerts": ["LLMProviderFailing"]}))
@@ -117,7 +117,8 @@ def _message(folder: Path, status: str, template: str) -> str:
         "labels": {"alertname": "LLMProviderFailing", "job": "support-bot", "severity": "critical"},
         "annotations": {
             "summary": "Most calls to one LLM provider fail.",
-            "description": "97 % of the calls of support-bot to anthropic failed over 5 minutes (threshold: 50 %).",
+            "description": "97 % of the calls of support-bot to anthropic failed over 5 minutes "
+            "(threshold: 50 %).",
             "runbook_url": "https://example.org/LLMProviderFailing.md",
             "dashboard_url": "http://localhost:3000/d/abc?var-job=support-bot",
         },

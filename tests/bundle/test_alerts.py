@@ -120,7 +120,7 @@ def test_only_budgets_are_off() -> None:
 
 
 def test_a_layer_that_is_down_is_told_before_its_symptoms() -> None:
-    """Its window and `for` together are shorter than the `for` of each alert that it mutes: none of them is sent first."""
+    """Its window and `for` together are shorter than the `for` of each alert that it mutes."""
     gone = next(a for a in ALERTS if a.name == "LLMFastPathGone")
     (window,) = set(re.findall(r"_total\{[^}]*\}\[(\w+)\]", gone.conditions[0].expr.text))
     first = seconds(window) + seconds(gone.conditions[0].wait) + Config().interval_seconds

@@ -17,7 +17,7 @@ def test_every_mechanism_has_a_hue_of_its_own() -> None:
 
 @pytest.mark.parametrize("values", [("ok", "error", "new"), ("ok",)])
 def test_a_value_without_a_colour_is_named(values: tuple[str, ...]) -> None:
-    """A value that lacks a colour, and a colour that lacks a value, is an error that names table and value."""
+    """A value without a colour, or a colour without a value, is named with its table."""
     with pytest.raises(CatalogueError) as caught:
         style.complete("ENDINGS", {"ok": "green", "error": "red"}, values)
     assert "ENDINGS" in str(caught.value)

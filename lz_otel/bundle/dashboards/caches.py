@@ -20,7 +20,7 @@ NONE = "no cache in use"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     q = Queries(config)
     tokens = style.INPUT_TOKENS
     misses = q.per_minute(c.PROMPT_CACHE_MISSES)

@@ -22,7 +22,7 @@ NONE = "no priced calls"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     t = config.thresholds
     q = Queries(config)
     tokens, output = style.INPUT_TOKENS, style.OUTPUT_TOKENS

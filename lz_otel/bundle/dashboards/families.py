@@ -26,7 +26,7 @@ OFF = "not seen"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     t = config.thresholds
     q = Queries(config)
     chosen, one = Var("mechanism"), Var("mechanism", exact=True)

@@ -22,7 +22,7 @@ NOTHING = "nothing reports"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     t = config.thresholds
     q = Queries(config, {"job": Var("job"), "instance": Var("instance")})
     up = q.b.gauge(c.BUILD_INFO)

@@ -35,7 +35,7 @@ NO_CALLS = "no calls, or the recording rules are not loaded"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     t = config.thresholds
     b = Builder(DASHBOARD_SCOPE, config.extra_labels)
     every = seconds(config.time(config.time.rule_interval))
@@ -44,7 +44,7 @@ def build(config: Config) -> Board:
         return b.recorded(series, **where).sum(*by)
 
     def over(series: Recorded, *by: str, **where: Value) -> Expr:
-        """Sum over the range: each sample stands for one interval of the rules."""
+        """Return the sum over the range: each sample stands for one interval of the rules."""
         return every * b.recorded(series, **where).over_time("sum_over_time", RANGE).sum(*by)
 
     def quantile(q: float, buckets: Expr, *by: str) -> Expr:

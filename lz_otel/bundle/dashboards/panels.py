@@ -154,7 +154,7 @@ def number(
     background: bool = False,
     mappings: Sequence[Any] = (),
 ) -> Tile:
-    """Return numbers of this moment or over the range; each is an instant query: what is gone is not shown."""
+    """Return numbers of this moment or over the range, by instant queries: what is gone is not shown."""
     several = len(queries) > 1
     panel = (
         _begin(stat.Panel(), title, text, size, empty)
@@ -199,7 +199,7 @@ def lines(
     shades: str = style.OPEN,
     patterns: Mapping[str, str] | None = None,
 ) -> Tile:
-    """Curves over time.
+    """Return a chart of curves over time.
 
     Args:
         limits: dashed lines, from the configuration.
@@ -259,7 +259,7 @@ def lines(
 def distribution(
     title: str, text: str, expr: Expr, *, unit: str = "s", size: Size = (12, 9), empty: str
 ) -> Tile:
-    """A heatmap of histogram buckets: two bands are two modes, which no percentile shows."""
+    """Return a heatmap of histogram buckets: two bands are two modes, which no percentile shows."""
     panel = (
         _begin(heatmap.Panel(), title, text, size, empty)
         .unit("reqps")
@@ -291,7 +291,7 @@ def sum_up(
     empty: str,
     link: tuple[str, str] | None = None,
 ) -> Tile:
-    """A table over the range: one line per set of labels, one column per query.
+    """Return a table over the range: one line per set of labels, one column per query.
 
     Args:
         by: label -> heading, in order.
@@ -361,7 +361,7 @@ def sum_up(
 def states(
     title: str, text: str, query: Query, values: Mapping[int, tuple[str, str]], *, size: Size, empty: str
 ) -> Tile:
-    """States over time; ``values`` gives each number its word and colour."""
+    """Return the states over time; ``values`` gives each number its word and colour."""
     mapping = model.ValueMap(
         options={
             str(value): model.ValueMappingResult(text=word, color=colour, index=i)
@@ -383,7 +383,7 @@ def states(
 
 
 def verdicts(title: str, text: str, expr: Expr, *, size: Size = (8, 6), empty: str) -> Tile:
-    """Verdicts of a mechanism, stacked, each in its colour."""
+    """Return the verdicts of a mechanism, stacked, each in its colour."""
     return lines(
         title,
         text,

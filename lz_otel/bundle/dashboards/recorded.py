@@ -1,7 +1,7 @@
 """The recorded series that the Overview reads, so that its cost does not grow with the number of processes.
 
-They drop ``instance`` (and what the Overview does not show) and keep what its variables filter by. Every one is
-a rate over 5 minutes, recorded once per rule interval, so a sum over a range is
+They drop ``instance`` (and what the Overview does not show) and keep what its variables filter by. Each is a
+rate over 5 minutes, recorded once per rule interval, so a sum over a range is
 ``sum_over_time(series[range]) * interval``: right also for series that began within the range.
 """
 
@@ -59,7 +59,7 @@ class OverviewRule(NamedTuple):
 
 
 def rules(config: Config) -> list[OverviewRule]:
-    """The recording rules behind the Overview, for the rule files."""
+    """Return the recording rules behind the Overview, for the rule files."""
     b = config.builder()
     window = config.time(WINDOW)
 
@@ -86,7 +86,7 @@ def rules(config: Config) -> list[OverviewRule]:
 
 
 def headroom(config: Config) -> Expr:
-    """Share of each rate limit that is left: the least of the processes that make attempts now.
+    """Return the share of each rate limit that is left: the least of the processes that make attempts now.
 
     The gauge of an idle process is old, and does not count.
     """

@@ -29,7 +29,7 @@ BURN_SHADES = {"5m": "#e0c0f0", "1h": "#b877d9", "6h": "#7c2ea3"}
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     q = Queries(config)
     objectives = dict.fromkeys([f"{config.slo.objective:g}", "0.99", "0.995", "0.999"])
     board = Board(
@@ -52,7 +52,7 @@ def _allowed() -> Expr:
 
 
 def _burn(q: Queries, window: str) -> Expr:
-    """Failed share / allowed share, from the recorded calls: a long window costs no more for many processes."""
+    """Return failed share / allowed share, from recorded calls: cheap over long windows, too."""
 
     def over(endings: tuple[str, ...]) -> Expr:
         return q.b.recorded(r.CALLS, lz_ending=endings).over_time("avg_over_time", window).sum()

@@ -26,7 +26,7 @@ STATES = {1: ("go", "dark-green"), 0: ("stop", "dark-red"), NO_EVIDENCE: ("no ev
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     t = config.thresholds
     q = Queries(config)
     job = Builder({"job": Var("job")})
@@ -170,7 +170,7 @@ def build(config: Config) -> Board:
 
 
 def _gates(q: Queries, scored: Queries, group: Var, control: Var) -> list[tuple[str, Expr]]:
-    """Each gate with its name: 1 may go on, 0 stop, nothing where there is too little to judge by."""
+    """Return each gate with its name: 1 may go on, 0 stop, nothing where there is too little to judge by."""
     t, guards = q.config.thresholds, q.config.guards
     broken = ratio(q.over(c.ATTEMPTS, status=("500", "502", "503", "504", "529", "5xx")), q.over(c.ATTEMPTS))
     enough = q.over(c.ATTEMPTS).above(guards.hits_before)

@@ -1,7 +1,7 @@
 """What every dashboard looks like: colours with one meaning each, units, sizes.
 
-A colour stands for the same thing on all dashboards. Red is failure and nothing else; where no target exists a
-number is blue. Percentiles of one thing are shades of its hue, darker for higher ones.
+A colour stands for the same thing on all dashboards. Red is failure and nothing else; where no target exists
+a number is blue. Percentiles of one thing are shades of its hue, darker for higher ones.
 """
 
 from __future__ import annotations
@@ -105,22 +105,22 @@ complete("MISSES", MISSES, c.MISS_REASONS)
 
 
 def of(colours: Mapping[str, str], names: Iterable[str] | None = None) -> dict[str, str]:
-    """Colours by name of series, all or those given."""
+    """Return the colours by name of series, all or those given."""
     return {n: colours[n] for n in (colours if names is None else names)}
 
 
 def rising(warn: float, bad: float | None = None) -> Steps:
-    """Higher is worse."""
+    """Return steps of colour where higher is worse."""
     return ((None, GOOD), (warn, WARN)) + (() if bad is None else ((bad, BAD),))
 
 
 def sinking(bad: float | None, warn: float, good: float | None = None) -> Steps:
-    """Lower is worse: red, orange from ``warn``, green from ``good``."""
+    """Return steps of colour where lower is worse: red, orange from ``warn``, green from ``good``."""
     if good is None:
         return ((None, WARN), (warn, GOOD))
     return ((None, BAD), (warn, WARN), (good, GOOD))
 
 
 def target_line(*values: float, colour: str = WARN) -> Steps:
-    """Dashed lines in a chart; nothing is coloured but the lines."""
+    """Return dashed lines for a chart; nothing is coloured but the lines."""
     return ((None, "transparent"), *((v, colour) for v in sorted(values)))
