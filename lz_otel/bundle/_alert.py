@@ -27,12 +27,13 @@ __all__ = [
     "PROVIDER_FAILING",
     "SEVERITIES",
     "Alert",
-    "Condition",
+    "AlertCondition",
+    "DiagnosisStep",
     "Kit",
     "Mute",
-    "Query",
     "by_error",
     "by_status",
+    "layer_gone",
     "percent",
     "plain",
 ]
@@ -40,7 +41,7 @@ __all__ = [
 SEVERITIES = ("critical", "warning", "info", "none")
 
 
-class Condition(NamedTuple):
+class AlertCondition(NamedTuple):
     """When an alert fires. Durations are nominal; the configuration scales them.
 
     Attributes:
@@ -60,7 +61,7 @@ class Condition(NamedTuple):
     description: str = ""
 
 
-class Query(NamedTuple):
+class DiagnosisStep(NamedTuple):
     """One step of a diagnosis: what to find out, and the query that tells."""
 
     question: str
@@ -83,6 +84,13 @@ class Mute(NamedTuple):
 
 BURNING = Mute("LLMErrorBudgetBurn", where=(("severity", "critical"),))
 PROVIDER_FAILING = Mute("LLMProviderFailing")
+
+
+def layer_gone(mechanism: str = "") -> Mute:
+    """Return what mutes while a mechanism serves nothing: this one, or the one that the muted alert names."""
+    if mechanism:
+        return Mute("LLMFastPathGone", where=(("mechanism", mechanism),))
+    return Mute("LLMFastPathGone", ("mechanism",))
 
 
 @dataclass(frozen=True)
@@ -109,12 +117,12 @@ class Alert:
     kind: str
     summary: str
     description: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[AlertCondition, ...]
     dashboard: str
     meaning: str
     impact: str
     guard: str
-    diagnosis: tuple[Query, ...]
+    diagnosis: tuple[DiagnosisStep, ...]
     mitigation: tuple[str, ...]
     source: str
     muted_by: tuple[Mute, ...] = field(default=())
@@ -176,14 +184,14 @@ class Kit:
         return self.rate(self.chats(), window, provider).op("/", calls.above(0))
 
 
-def by_error(kit: Kit) -> Query:
+def by_error(kit: Kit) -> DiagnosisStep:
     """Return the first step of many diagnoses."""
     failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS)
     rate = kit.rate(failed, "5m", "gen_ai_provider_name", "gen_ai_request_model", "error_type")
-    return Query("Which error, from whom, for which model?", rate.topk(10))
+    return DiagnosisStep("Which error, from whom, for which model?", rate.topk(10))
 
 
-def by_status(kit: Kit) -> Query:
+def by_status(kit: Kit) -> DiagnosisStep:
     """Return the second step of many diagnoses."""
     rate = kit.rate(kit.b.counter(c.ATTEMPTS), "5m", "gen_ai_provider_name", "status")
-    return Query("What do the attempts come back with?", rate)
+    return DiagnosisStep("What do the attempts come back with?", rate)

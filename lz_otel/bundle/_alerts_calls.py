@@ -10,10 +10,10 @@ from lz_otel.bundle._alert import (
     BURNING,
     PROVIDER_FAILING,
     Alert,
-    Condition,
+    AlertCondition,
+    DiagnosisStep,
     Kit,
     Mute,
-    Query,
     by_error,
     by_status,
     percent,
@@ -55,7 +55,7 @@ def alerts(kit: Kit) -> Iterator[Alert]:
 def _burn(kit: Kit) -> Alert:
     slo = kit.config.slo
 
-    def condition(pair: BurnWindow) -> Condition:
+    def condition(pair: BurnWindow) -> AlertCondition:
         # No more than 95 % can be asked for, however modest the objective is.
         limit = min(pair.factor * slo.allowed, 0.95)
         long, short = kit.b.recorded(r.failures(pair.long)), kit.b.recorded(r.failures(pair.short))
@@ -75,7 +75,7 @@ def _burn(kit: Kit) -> Alert:
             f'{{{{ with printf "{worst}" $labels.job | query }}}}{{{{ with . | first }}}} Most frequent: '
             f"{{{{ .Labels.{ERROR} }}}} from {{{{ .Labels.{PROVIDER} }}}}.{{{{ end }}}}{{{{ end }}}}"
         )
-        return Condition(
+        return AlertCondition(
             pair.severity,
             kit.guarded(long.above(limit).and_(short.above(limit)), many),
             pair.wait,
@@ -100,8 +100,10 @@ def _burn(kit: Kit) -> Alert:
         diagnosis=(
             by_error(kit),
             by_status(kit),
-            Query("How do calls end?", kit.rate(kit.b.count(c.INFERENCE_DURATION), "5m", "lz_ending")),
-            Query("Did it start with a release?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
+            DiagnosisStep(
+                "How do calls end?", kit.rate(kit.b.count(c.INFERENCE_DURATION), "5m", "lz_ending")
+            ),
+            DiagnosisStep("Did it start with a release?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
         ),
         mitigation=(
             (
@@ -136,7 +138,7 @@ def _provider_failing(kit: Kit) -> Alert:
         summary="Most calls to one LLM provider fail.",
         description="{{ $value | humanizePercentage }} of the calls of {{ $labels.job }} to "
         f"{{{{ $labels.{PROVIDER} }}}} failed over 5 minutes (threshold: {percent(kit.t.provider_failing)}).",
-        conditions=(Condition("critical", expr, "5m", "10m"),),
+        conditions=(AlertCondition("critical", expr, "5m", "10m"),),
         dashboard="reliability",
         meaning="A provider is down, unreachable, or refuses this service.",
         impact="Everything that depends on this provider fails, unless another model steps in.",
@@ -145,7 +147,7 @@ def _provider_failing(kit: Kit) -> Alert:
         diagnosis=(
             by_error(kit),
             by_status(kit),
-            Query(
+            DiagnosisStep(
                 "Does another model step in?",
                 kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "5m", "from", "to", "reason"),
             ),
@@ -172,7 +174,7 @@ def _spend_limit(kit: Kit) -> Alert:
         description=f'{{{{ $labels.{PROVIDER} }}}} refused {{{{ $value | printf "%.0f" }}}} calls of {{{{ '
         f"$labels.job }}}} in 5 minutes with {{{{ $labels.{ERROR} }}}} (threshold: more than "
         f"{plain(kit.g.spend_limit_errors)}). No retry helps.",
-        conditions=(Condition("critical", expr, "1m", "10m"),),
+        conditions=(AlertCondition("critical", expr, "1m", "10m"),),
         dashboard="cost",
         meaning="The account has hit a limit on money: the organisation's, the project's or the workspace's, "
         "or its credit is used up.",
@@ -181,8 +183,10 @@ def _spend_limit(kit: Kit) -> Alert:
         "It never flaps: retries do not help.",
         diagnosis=(
             by_error(kit),
-            Query("What was spent, by model?", kit.grown(kit.b.counter(c.COST_USD), "1d", MODEL).topk(10)),
-            Query("By route?", kit.grown(kit.b.counter(c.COST_USD), "1d", ROUTE).topk(10)),
+            DiagnosisStep(
+                "What was spent, by model?", kit.grown(kit.b.counter(c.COST_USD), "1d", MODEL).topk(10)
+            ),
+            DiagnosisStep("By route?", kit.grown(kit.b.counter(c.COST_USD), "1d", ROUTE).topk(10)),
         ),
         mitigation=(
             "Raise the limit or add credit in the provider's console.",
@@ -203,7 +207,7 @@ def _credentials(kit: Kit) -> Alert:
         description=f'{{{{ $labels.{PROVIDER} }}}} rejected {{{{ $value | printf "%.0f" }}}} calls of {{{{ '
         f"$labels.job }}}} in 5 minutes with {{{{ $labels.{ERROR} }}}} (threshold: more than "
         f"{plain(kit.g.credential_errors)}).",
-        conditions=(Condition("critical", expr, "2m", "10m"),),
+        conditions=(AlertCondition("critical", expr, "2m", "10m"),),
         dashboard="reliability",
         meaning="A key is wrong, revoked, expired, or lacks a permission for the model.",
         impact="Calls with this key fail, all of them.",
@@ -211,7 +215,7 @@ def _credentials(kit: Kit) -> Alert:
         "needed.",
         diagnosis=(
             by_error(kit),
-            Query(
+            DiagnosisStep(
                 "Only some processes? Then it is their configuration.",
                 refused.rate(kit.w("5m")).sum("job", "instance", PROVIDER),
             ),
@@ -241,7 +245,7 @@ def _calls_slow(kit: Kit) -> Alert:
         description="The slowest 5 % of the answered calls of {{ $labels.job }} on the full path took "
         f"{{{{ $value | humanizeDuration }}}} or longer over 15 minutes (threshold: "
         f"{plain(kit.t.calls_p95_seconds)} s).",
-        conditions=(Condition("warning", expr, "15m", "15m"),),
+        conditions=(AlertCondition("warning", expr, "15m", "15m"),),
         dashboard="reliability",
         meaning="The 95th percentile of answered calls, from the first attempt to the last byte, is high. "
         "Calls of the fast path are left out: they would hide it.",
@@ -250,12 +254,12 @@ def _calls_slow(kit: Kit) -> Alert:
         "promises; "
         f"more than {plain(kit.g.calls)} calls in 15 minutes are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Which model?",
                 kit.b.quantile(0.95, c.INFERENCE_DURATION, kit.w("15m"), ("job", MODEL), lz_path="full"),
             ),
-            Query("Is it retries? More than 1 means so.", kit.attempts_per_call("15m")),
-            Query(
+            DiagnosisStep("Is it retries? More than 1 means so.", kit.attempts_per_call("15m")),
+            DiagnosisStep(
                 "Is it the start or the speed? Tokens per second of one call, median.",
                 kit.b.quantile(0.5, c.OUTPUT_RATE, kit.w("15m"), ("job", MODEL), lz_path="full"),
             ),
@@ -291,21 +295,21 @@ def _first_token_slow(kit: Kit) -> Alert:
         "token took "
         f"{{{{ $value | humanizeDuration }}}} or longer over 15 minutes (threshold: "
         f"{plain(kit.t.first_token_p95_seconds)} s).",
-        conditions=(Condition("warning", expr, "15m", "15m"),),
+        conditions=(AlertCondition("warning", expr, "15m", "15m"),),
         dashboard="reliability",
         meaning="The 95th percentile from the start of the call to the first content is high.",
         impact="Users look at an empty answer.",
         guard=f"Cold caches after a release: 15 minutes, and more than {plain(kit.g.calls)} streams.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Which model?",
                 kit.b.quantile(0.95, c.TIME_TO_FIRST_TOKEN, kit.w("15m"), ("job", MODEL), lz_path="full"),
             ),
-            Query(
+            DiagnosisStep(
                 "Is the first piece of the body late too? Else the model thinks before it speaks.",
                 kit.b.quantile(0.95, c.TIME_TO_FIRST_CHUNK, kit.w("15m"), ("job", MODEL), lz_path="full"),
             ),
-            Query(
+            DiagnosisStep(
                 "Share of input from the prompt cache",
                 ratio(kit.b.recorded(r.CACHE_READ_1H), kit.b.recorded(r.INPUT_1H)),
             ),
@@ -339,18 +343,18 @@ def _streams_broken(kit: Kit) -> Alert:
         description=f"{{{{ $value | humanizePercentage }}}} of the streams of {{{{ $labels.job }}}} from "
         f"{{{{ $labels.{PROVIDER} }}}} ended without their last event over 15 minutes (threshold: "
         f"{percent(kit.t.broken_streams)}).",
-        conditions=(Condition("warning", expr, "10m", "15m"),),
+        conditions=(AlertCondition("warning", expr, "10m", "15m"),),
         dashboard="reliability",
         meaning="The connection closed before the stream's terminal event came. Readers who left are not "
         "counted here: they are `abandoned` or `cancelled`.",
         impact="Users get half an answer, and the tokens are paid all the same; usage is often missing.",
         guard=f"More than {plain(kit.g.streams)} broken streams in 15 minutes are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Which models and processes?",
                 broken.rate(kit.w("15m")).sum("job", "instance", MODEL).topk(10),
             ),
-            Query(
+            DiagnosisStep(
                 "After how long? A round figure is a proxy's time-out.",
                 kit.b.quantile(
                     0.5,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
-from lz_otel.bundle._alert import Alert, Condition, Kit, Mute, Query, percent, plain
+from lz_otel.bundle._alert import Alert, AlertCondition, DiagnosisStep, Kit, Mute, layer_gone, percent, plain
 from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.promql import ratio
 
@@ -26,8 +26,8 @@ def alerts(kit: Kit) -> Iterator[Alert]:
     yield _creative_surge(kit)
 
 
-def _requested(kit: Kit) -> Query:
-    return Query(
+def _requested(kit: Kit) -> DiagnosisStep:
+    return DiagnosisStep(
         "What prune_ratio is asked for?", kit.b.mean(c.REQUESTED_RATIO, kit.w("30m"), ("job", ROUTE))
     )
 
@@ -47,7 +47,7 @@ def _quality(kit: Kit) -> Alert:
         "humanizePercentage }} of the control "
         f"group's quality over 30 minutes (threshold: {percent(kit.t.effectiveness_low)}). Roll prune_ratio "
         f"back by {kit.t.prune_step:g}.",
-        conditions=(Condition("warning", kit.guarded(low, *scores, on=("metric",)), "5m", "30m"),),
+        conditions=(AlertCondition("warning", kit.guarded(low, *scores, on=("metric",)), "5m", "30m"),),
         dashboard="rollout",
         meaning="Mean score of the pruned group by the mean score of the control group, from the "
         "application's own scores (001: "
@@ -56,11 +56,11 @@ def _quality(kit: Kit) -> Alert:
         guard=f"Few scores swing a mean: more than {plain(kit.g.quality_scores)} scores per group in 30 "
         "minutes are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Mean quality by group and score",
                 kit.b.mean(c.QUALITY, kit.w("30m"), ("job", "lz_group", "metric")),
             ),
-            Query(
+            DiagnosisStep(
                 "By route, pruned group only",
                 kit.b.mean(
                     c.QUALITY, kit.w("30m"), ("job", ROUTE, "metric"), lz_group=kit.config.pruned_group
@@ -100,7 +100,7 @@ def _pruned_share(kit: Kit) -> Alert:
         "$labels.lz_route }}, route {{ . }},{{ end }} were "
         f"pruned over 30 minutes (healthy: {percent(kit.t.pruned_share_low)} to "
         f"{percent(kit.t.pruned_share_high)}).",
-        conditions=(Condition("info", kit.guarded(outside, many, on=(ROUTE,)), "30m", "30m"),),
+        conditions=(AlertCondition("info", kit.guarded(outside, many, on=(ROUTE,)), "30m", "30m"),),
         dashboard="families",
         meaning="Pruned by original tokens. Below the range pruning gains little; above it cuts what answers "
         "need.",
@@ -108,7 +108,7 @@ def _pruned_share(kit: Kit) -> Alert:
         guard=f"Judged by route, since the right ratio differs; more than {plain(kit.g.original_tokens)} "
         "original tokens in 30 minutes are needed.",
         diagnosis=(
-            Query("Share by route", share.bottomk(10)),
+            DiagnosisStep("Share by route", share.bottomk(10)),
             _requested(kit),
         ),
         mitigation=(
@@ -122,7 +122,7 @@ def _pruned_share(kit: Kit) -> Alert:
         source="A: 001",
         muted_by=(
             Mute("LLMPruningHurtsQuality"),
-            Mute("LLMFastPathGone", where=(("mechanism", "pruning"),)),
+            layer_gone("pruning"),
         ),
     )
 
@@ -136,15 +136,17 @@ def _context(kit: Kit) -> Alert:
         summary="Pruning runs without any tagged context to preserve.",
         description="Context preservation of {{ $labels.job }} is {{ $value }} ms over 30 minutes, while "
         "prompts are pruned: no <context> tag is in use.",
-        conditions=(Condition("info", kit.guarded(zero, many), "30m", "30m"),),
+        conditions=(AlertCondition("info", kit.guarded(zero, many), "30m", "30m"),),
         dashboard="families",
         meaning="Time for preserving context is reported only for system prompts with a `<context>` tag "
         "(001). Constantly 0 means that no prompt has one, so nothing tells pruning what must stay.",
         impact="Roles, rules and dates in free text may be cut.",
         guard=f"More than {plain(kit.g.original_tokens)} original tokens in 30 minutes are needed.",
         diagnosis=(
-            Query("Which routes prune?", kit.grown(kit.b.counter(c.PRUNED_TOKENS), "30m", ROUTE).topk(10)),
-            Query(
+            DiagnosisStep(
+                "Which routes prune?", kit.grown(kit.b.counter(c.PRUNED_TOKENS), "30m", ROUTE).topk(10)
+            ),
+            DiagnosisStep(
                 "Which routes preserve?",
                 kit.grown(kit.b.count(c.CONTEXT_PRESERVATION), "30m", ROUTE).topk(10),
             ),
@@ -171,16 +173,16 @@ def _wrong_header(kit: Kit) -> Alert:
         "x-anthropic-sampling-intent "
         f"(threshold: more than {plain(kit.g.wrong_headers)}). They are served the old way, without an "
         "error.",
-        conditions=(Condition("warning", expr, "5m", "30m"),),
+        conditions=(AlertCondition("warning", expr, "5m", "30m"),),
         dashboard="families",
         meaning="The header is `anthropic-sampling-intent`; with `x-` in front it is silently ignored (002).",
         impact="These calls get neither the intent nor its latency, and nothing fails that would show it.",
         guard=f"A try by hand: more than {plain(kit.g.wrong_headers)} calls in 15 minutes are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Which route and process?", wrong.increase(kit.w("1h")).sum("job", "instance", ROUTE).topk(10)
             ),
-            Query(
+            DiagnosisStep(
                 "All reasons of intent",
                 kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS, mechanism="intent"), "15m", "reason"),
             ),
@@ -210,15 +212,15 @@ def _not_repeatable(kit: Kit) -> Alert:
         description="Of the repeated deterministic requests of {{ $labels.job }}, {{ $value | "
         "humanizePercentage }} got the same answer over the last hour "
         f"(threshold: {percent(kit.t.consistency_low)}; expected: {percent(kit.t.consistency_expected)}).",
-        conditions=(Condition("warning", expr, "10m", "30m"),),
+        conditions=(AlertCondition("warning", expr, "10m", "30m"),),
         dashboard="families",
         meaning="Requests with the same digest and intent `deterministic` differ in their answers.",
         impact="Whatever relies on repeatable answers (caches, tests, audits) is wrong.",
         guard=f"1 of 500 is below {percent(kit.t.consistency_low)}: more than "
         f"{plain(kit.g.different_answers)} different answers in the hour are needed.",
         diagnosis=(
-            Query("Which route and model?", kit.grown(different, "1h", MODEL, ROUTE).topk(10)),
-            Query(
+            DiagnosisStep("Which route and model?", kit.grown(different, "1h", MODEL, ROUTE).topk(10)),
+            DiagnosisStep(
                 "Was the layer there at all?",
                 kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="intent"), "15m", "verdict"),
             ),
@@ -236,7 +238,7 @@ def _not_repeatable(kit: Kit) -> Alert:
             "During a roll-out: do not advance (gate: 99.9 %).",
         ),
         source="A: 002; C: guard",
-        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "intent"),)),),
+        muted_by=(layer_gone("intent"),),
     )
 
 
@@ -256,7 +258,7 @@ def _creative_surge(kit: Kit) -> Alert:
         description="The share of creative calls of {{ $labels.job }} grew by {{ $value | humanizePercentage "
         "}} against an hour ago "
         f"(threshold: {percent(kit.t.creative_surge)}).",
-        conditions=(Condition("info", expr, "5m", "30m"),),
+        conditions=(AlertCondition("info", expr, "5m", "30m"),),
         dashboard="families",
         meaning="Many more calls than an hour ago ask for the intent `creative` (002 saw it at the evening "
         "peak).",
@@ -264,9 +266,9 @@ def _creative_surge(kit: Kit) -> Alert:
         guard=f"From 1 to 5 calls is 400 %: more than {plain(kit.g.creative_calls)} creative calls in 15 "
         "minutes are needed. A share that was 0 an hour ago has no growth and does not count.",
         diagnosis=(
-            Query("Share of each intent", kit.b.recorded(r.ARTICLE_NAMES["intent_distribution"])),
-            Query("Which routes?", kit.rate(creative, "15m", ROUTE).topk(10)),
-            Query(
+            DiagnosisStep("Share of each intent", kit.b.recorded(r.ARTICLE_NAMES["intent_distribution"])),
+            DiagnosisStep("Which routes?", kit.rate(creative, "15m", ROUTE).topk(10)),
+            DiagnosisStep(
                 "Room in the rate limits?", kit.rate(kit.b.counter(c.ATTEMPTS, status="429"), "15m", MODEL)
             ),
         ),

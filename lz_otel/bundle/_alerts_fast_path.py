@@ -10,10 +10,11 @@ from lz_otel.bundle._alert import (
     BURNING,
     PROVIDER_FAILING,
     Alert,
-    Condition,
+    AlertCondition,
+    DiagnosisStep,
     Kit,
     Mute,
-    Query,
+    layer_gone,
     percent,
     plain,
 )
@@ -42,14 +43,14 @@ def alerts(kit: Kit) -> Iterator[Alert]:
     yield _engine_slow(kit)
 
 
-def _reasons(kit: Kit) -> Query:
+def _reasons(kit: Kit) -> DiagnosisStep:
     rate = kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS), "5m", "mechanism", "reason")
-    return Query("Why do calls fall back? (per minute)", 60 * rate)
+    return DiagnosisStep("Why do calls fall back? (per minute)", 60 * rate)
 
 
-def verdicts(kit: Kit) -> Query:
+def verdicts(kit: Kit) -> DiagnosisStep:
     """Return the step of a diagnosis that asks for the verdicts."""
-    return Query(
+    return DiagnosisStep(
         "What are the verdicts?", kit.rate(kit.b.counter(c.FAST_PATH_CALLS), "10m", "mechanism", "verdict")
     )
 
@@ -71,7 +72,7 @@ def _gone(kit: Kit) -> Alert:
         "of {{ $labels.job }} over "
         f"5 minutes (threshold: {percent(kit.t.fast_path_gone)}), and more than {plain(kit.g.hits_before)} "
         "calls within the last day.",
-        conditions=(Condition("warning", expr, "3m", "30m"),),
+        conditions=(AlertCondition("warning", expr, "3m", "30m"),),
         dashboard="families",
         meaning="The layer is down, switched off, or no longer asked for. Calls take the full inference "
         "instead.",
@@ -82,7 +83,7 @@ def _gone(kit: Kit) -> Alert:
         diagnosis=(
             verdicts(kit),
             _reasons(kit),
-            Query("Did a release come with it?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
+            DiagnosisStep("Did a release come with it?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
         ),
         mitigation=(
             (
@@ -115,7 +116,7 @@ def _hit_rate(kit: Kit) -> Alert:
         "of {{ $labels.job }} over "
         f"30 minutes (threshold: {percent(kit.t.hit_rate_low)}; expected: {percent(kit.t.hit_rate_band_low)} "
         f"to {percent(kit.t.hit_rate_band_high)}).",
-        conditions=(Condition("warning", kit.guarded(low, many, on=("mechanism",)), "15m", "15m"),),
+        conditions=(AlertCondition("warning", kit.guarded(low, many, on=("mechanism",)), "15m", "15m"),),
         dashboard="families",
         meaning="Hits by all calls that could have hit (hits, misses and fallbacks; opted-out calls are in "
         "neither side).",
@@ -123,7 +124,7 @@ def _hit_rate(kit: Kit) -> Alert:
         guard=f"A new route with cold fingerprints: more than {plain(kit.g.calls)} eligible calls in 30 "
         "minutes are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Which route has the lowest hit rate?",
                 ratio(
                     kit.rate(
@@ -135,7 +136,7 @@ def _hit_rate(kit: Kit) -> Alert:
                 ).bottomk(10),
             ),
             _reasons(kit),
-            Query(
+            DiagnosisStep(
                 "Evidence of the engine, of hits and others",
                 kit.rate(kit.b.counter(c.SYMBOLIC_EVIDENCE), "30m", "signal"),
             ),
@@ -157,7 +158,7 @@ def _hit_rate(kit: Kit) -> Alert:
         ),
         source="A: 000",
         muted_by=(
-            Mute("LLMFastPathGone", ("mechanism",)),
+            layer_gone(),
             BURNING,
         ),
     )
@@ -179,7 +180,7 @@ def _fallbacks(kit: Kit) -> Alert:
         "$labels.mechanism }} over 5 minutes "
         f"(threshold: {plain(kit.t.fallbacks_per_minute)} a minute, and {percent(kit.t.fallback_share_high)} "
         "of those that asked).",
-        conditions=(Condition("warning", expr, "10m", "10m"),),
+        conditions=(AlertCondition("warning", expr, "10m", "10m"),),
         dashboard="families",
         meaning="Calls asked for the fast path and were served in full, or gave it up half-way.",
         impact="These calls are as slow and dear as without it; hedged ones are paid twice.",
@@ -187,7 +188,7 @@ def _fallbacks(kit: Kit) -> Alert:
         "the calls that asked are needed besides. Zeroing has an alert of its own, LLMZeroingFallbackHigh.",
         diagnosis=(
             _reasons(kit),
-            Query("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", ROUTE)).topk(10)),
+            DiagnosisStep("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", ROUTE)).topk(10)),
         ),
         mitigation=(
             (
@@ -207,7 +208,7 @@ def _fallbacks(kit: Kit) -> Alert:
         ),
         source="A: 000 (5 a minute); C: the share",
         muted_by=(
-            Mute("LLMFastPathGone", ("mechanism",)),
+            layer_gone(),
             PROVIDER_FAILING,
         ),
     )
@@ -232,7 +233,9 @@ def _slow(kit: Kit) -> Alert:
         "took {{ $value | humanizeDuration }} or longer over 10 minutes "
         f"(threshold: {plain(quick)} s for symbolic, {plain(other)} s for the others).",
         conditions=(
-            Condition("warning", late(quick, symbolic=True).or_(late(other, symbolic=False)), "10m", "15m"),
+            AlertCondition(
+                "warning", late(quick, symbolic=True).or_(late(other, symbolic=False)), "10m", "15m"
+            ),
         ),
         dashboard="families",
         meaning="Answered calls that a mechanism served take too long, from first attempt to last byte. The "
@@ -242,15 +245,15 @@ def _slow(kit: Kit) -> Alert:
         guard="One path holds 25 ms and 2 s, so each mechanism is judged for itself; more than "
         f"{plain(kit.g.calls)} calls are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Is it the engine? Its own p95, warm",
                 kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"),
             ),
-            Query(
+            DiagnosisStep(
                 "Or cold starts? Calls with a new fingerprint per second",
                 kit.rate(kit.b.count(c.ENGINE_DURATION, cold="true"), "10m", "mechanism"),
             ),
-            Query("Or retries?", kit.attempts_per_call("10m")),
+            DiagnosisStep("Or retries?", kit.attempts_per_call("10m")),
         ),
         mitigation=(
             (
@@ -284,7 +287,7 @@ def _engine_slow(kit: Kit) -> Alert:
         "humanizeDuration }} or longer for the slowest 5 % "
         f"of the warm calls of {{{{ $labels.job }}}} over 10 minutes (threshold: "
         f"{plain(kit.t.engine_p95_seconds)} s).",
-        conditions=(Condition("warning", expr, "10m", "15m"),),
+        conditions=(AlertCondition("warning", expr, "10m", "15m"),),
         dashboard="families",
         meaning="The time in the response header, of calls whose fingerprint had been seen before. 000: 19 "
         "to 23 ms warm, p95 28 to 38 ms.",
@@ -292,13 +295,13 @@ def _engine_slow(kit: Kit) -> Alert:
         guard=f"Cold starts are left out; more than {plain(kit.g.calls)} warm calls in 10 minutes are "
         "needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Which route?",
                 kit.b.quantile(
                     0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", ROUTE), cold="false"
                 ).topk(10),
             ),
-            Query(
+            DiagnosisStep(
                 "Median beside it: are all slow, or a few?",
                 kit.b.quantile(0.5, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"),
             ),

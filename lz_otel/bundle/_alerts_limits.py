@@ -9,10 +9,10 @@ from lz_otel.bundle._alert import (
     BURNING,
     PROVIDER_FAILING,
     Alert,
-    Condition,
+    AlertCondition,
+    DiagnosisStep,
     Kit,
     Mute,
-    Query,
     by_error,
     by_status,
     percent,
@@ -54,18 +54,18 @@ def _rate_limited(kit: Kit) -> Alert:
         description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the "
         f"attempts of {{{{ $labels.job }}}} for {{{{ $labels.{MODEL} }}}} with 429 over 10 minutes "
         f"(threshold: {percent(kit.t.rate_limited)}).",
-        conditions=(Condition("warning", _limited(kit, ("429",), kit.t.rate_limited), "10m", "15m"),),
+        conditions=(AlertCondition("warning", _limited(kit, ("429",), kit.t.rate_limited), "10m", "15m"),),
         dashboard="reliability",
         meaning="The service asks for more than its limit of requests or tokens per minute.",
         impact="Calls wait for their retries; once these are used up, they fail.",
         guard=f"Short bursts that retries absorb: 10 minutes and more than {plain(kit.g.rate_limited)} "
         "refusals.",
         diagnosis=(
-            Query("How much of which limit is left?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
-            Query(
+            DiagnosisStep("How much of which limit is left?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
+            DiagnosisStep(
                 "Which routes ask most?", kit.rate(kit.b.counter(c.ATTEMPTS), "10m", MODEL, ROUTE).topk(10)
             ),
-            Query("Do the retries help, or do calls fail?", by_error(kit).expr),
+            DiagnosisStep("Do the retries help, or do calls fail?", by_error(kit).expr),
         ),
         mitigation=(
             "Throttle the route that grew, or move its batch work to off-peak hours or a batch API.",
@@ -92,18 +92,20 @@ def _overloaded(kit: Kit) -> Alert:
         description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the "
         f"attempts of {{{{ $labels.job }}}} for {{{{ $labels.{MODEL} }}}} with 529 or 503 over 10 minutes "
         f"(threshold: {percent(kit.t.overloaded)}).",
-        conditions=(Condition("warning", _limited(kit, ("529", "503"), kit.t.overloaded), "10m", "15m"),),
+        conditions=(
+            AlertCondition("warning", _limited(kit, ("529", "503"), kit.t.overloaded), "10m", "15m"),
+        ),
         dashboard="reliability",
         meaning="The provider has too little capacity for this model; it is not this service's limit.",
         impact="Calls are retried and slow; some fail.",
         guard=f"Short peaks: 10 minutes and more than {plain(kit.g.rate_limited)} such answers.",
         diagnosis=(
             by_status(kit),
-            Query(
+            DiagnosisStep(
                 "All models or one?",
                 kit.rate(kit.b.counter(c.ATTEMPTS, status=("529", "503")), "10m", PROVIDER, MODEL),
             ),
-            Query(
+            DiagnosisStep(
                 "Does another model step in?",
                 kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "10m", "from", "to", "reason"),
             ),
@@ -130,7 +132,7 @@ def _headroom(kit: Kit) -> Alert:
         description=f"{{{{ $value | humanizePercentage }}}} of the limit of {{{{ $labels.resource }}}} is "
         f"left for {{{{ $labels.job }}}} at {{{{ $labels.{PROVIDER} }}}}, {{{{ $labels.{MODEL} }}}} "
         f"(threshold: {percent(kit.t.headroom_low)}).",
-        conditions=(Condition("info", expr, "5m", "10m"),),
+        conditions=(AlertCondition("info", expr, "5m", "10m"),),
         dashboard="reliability",
         meaning="By the provider's own headers little is left of a limit, seen from the process that is "
         "nearest to it.",
@@ -138,8 +140,8 @@ def _headroom(kit: Kit) -> Alert:
         guard="The gauge of an idle process keeps its last, low reading for ever: only processes that make "
         "attempts count.",
         diagnosis=(
-            Query("Which limit?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
-            Query(
+            DiagnosisStep("Which limit?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
+            DiagnosisStep(
                 "When is it refilled, in seconds?",
                 kit.b.gauge(c.RATE_LIMIT_RESET).max("job", PROVIDER, MODEL, "resource"),
             ),
@@ -159,14 +161,14 @@ def _retries(kit: Kit) -> Alert:
         summary="LLM calls need many attempts.",
         description=f'{{{{ $labels.job }}}} makes {{{{ $value | printf "%.2f" }}}} attempts per call to '
         f"{{{{ $labels.{PROVIDER} }}}} over 5 minutes (threshold: {plain(kit.t.attempts_per_call)}).",
-        conditions=(Condition("warning", expr, "15m", "15m"),),
+        conditions=(AlertCondition("warning", expr, "15m", "15m"),),
         dashboard="reliability",
         meaning="Many calls succeed only after retries, or retry in vain.",
         impact="Slower answers, more load on a provider that is struggling, and limits used up by attempts.",
         guard=f"More than {plain(kit.g.retries)} retries in 5 minutes are needed. A longer window would "
         "fire after the outage is over.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Why are calls tried again?",
                 kit.rate(kit.b.counter(c.CALL_RETRIES), "5m", PROVIDER, "reason"),
             ),
@@ -204,16 +206,16 @@ def _model_fallbacks(kit: Kit) -> Alert:
         description='{{ $labels.job }} fell back to another model {{ $value | printf "%.2f" }} times per '
         "operation over 15 minutes "
         f"(threshold: {plain(kit.t.model_fallbacks)}).",
-        conditions=(Condition("warning", expr, "10m", "15m"),),
+        conditions=(AlertCondition("warning", expr, "10m", "15m"),),
         dashboard="reliability",
         meaning="Within operations, a first model failed and another was called.",
         impact="Answers come later, cost twice, and from a model of another quality.",
         guard=f"Few operations: more than {plain(kit.g.model_fallbacks)} fallbacks in 15 minutes are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "From which model to which, and why?", kit.rate(steps, "15m", "from", "to", "reason").topk(10)
             ),
-            Query("On which routes?", kit.rate(steps, "15m", ROUTE).topk(10)),
+            DiagnosisStep("On which routes?", kit.rate(steps, "15m", ROUTE).topk(10)),
         ),
         mitigation=(
             (

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
-from lz_otel.bundle._alert import PROVIDER_FAILING, Alert, Condition, Kit, Mute, Query, percent, plain
+from lz_otel.bundle._alert import (
+    PROVIDER_FAILING,
+    Alert,
+    AlertCondition,
+    DiagnosisStep,
+    Kit,
+    Mute,
+    percent,
+    plain,
+)
 from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
 from lz_otel.bundle.config import seconds
 from lz_otel.bundle.dashboards import recorded as overview
@@ -32,22 +41,22 @@ def alerts(kit: Kit) -> Iterator[Alert]:
     yield _cache_loses(kit)
 
 
-def _dearest(kit: Kit) -> tuple[Query, ...]:
+def _dearest(kit: Kit) -> tuple[DiagnosisStep, ...]:
     cost = kit.b.counter(c.COST_USD)
     return (
-        Query("Which route? USD in the last hour", kit.grown(cost, "1h", ROUTE).topk(10)),
-        Query("Which model?", kit.grown(cost, "1h", MODEL).topk(10)),
-        Query(
+        DiagnosisStep("Which route? USD in the last hour", kit.grown(cost, "1h", ROUTE).topk(10)),
+        DiagnosisStep("Which model?", kit.grown(cost, "1h", MODEL).topk(10)),
+        DiagnosisStep(
             "More calls, or dearer ones? Calls a second",
             kit.rate(kit.b.count(c.INFERENCE_DURATION), "1h", ROUTE),
         ),
-        Query(
+        DiagnosisStep(
             "Output tokens per call",
             kit.rate(kit.b.counter(c.OUTPUT_TOKENS), "1h", ROUTE).op(
                 "/", kit.rate(kit.b.count(c.INFERENCE_DURATION), "1h", ROUTE).above(0)
             ),
         ),
-        Query(
+        DiagnosisStep(
             "Share of input from the prompt cache",
             ratio(kit.b.recorded(r.CACHE_READ_1H), kit.b.recorded(r.INPUT_1H)),
         ),
@@ -85,7 +94,7 @@ def _spike(kit: Kit) -> Alert:
         description='{{ $labels.job }} spent {{ $value | printf "%.2f" }} USD within an hour: more than '
         f"{plain(kit.t.cost_spike_factor)} times the dearest hour of the last 7 days, and more than "
         f"{plain(kit.g.cost_usd)} USD.",
-        conditions=(Condition("warning", high, "10m", "30m"),),
+        conditions=(AlertCondition("warning", high, "10m", "30m"),),
         dashboard="cost",
         meaning="Spend by list price grew beyond anything of the last week.",
         impact="Money, from now on.",
@@ -106,7 +115,7 @@ def _hourly(kit: Kit) -> Alert:
         summary="LLM calls cost more in an hour than the budget allows.",
         description='{{ $labels.job }} spent {{ $value | printf "%.2f" }} USD within an hour '
         f"(budget: {plain(limit)} USD an hour).",
-        conditions=(Condition("warning", kit.b.recorded(r.COST_1H).above(limit), "5m", "30m"),)
+        conditions=(AlertCondition("warning", kit.b.recorded(r.COST_1H).above(limit), "5m", "30m"),)
         if limit
         else (),
         dashboard="cost",
@@ -137,8 +146,8 @@ def _daily(kit: Kit) -> Alert:
         summary="The daily budget for LLM calls is nearly or wholly spent.",
         description="",
         conditions=(
-            Condition("warning", spent.above(early * budget), "0m", "1h", description=text(early)),
-            Condition("critical", spent.above(budget), "0m", "1h", description=text(1)),
+            AlertCondition("warning", spent.above(early * budget), "0m", "1h", description=text(early)),
+            AlertCondition("critical", spent.above(budget), "0m", "1h", description=text(1)),
         )
         if budget
         else (),
@@ -164,15 +173,15 @@ def _unpriced(kit: Kit) -> Alert:
         description=f'{{{{ $value | printf "%.0f" }}}} calls of {{{{ $labels.job }}}} to {{{{ '
         f"$labels.{MODEL} }}}} ({{{{ $labels.{PROVIDER} }}}}) in the last hour have no price (threshold: "
         f"more than {plain(kit.g.unpriced_calls)}).",
-        conditions=(Condition("warning", calls.above(kit.g.unpriced_calls), "15m", "1h"),),
+        conditions=(AlertCondition("warning", calls.above(kit.g.unpriced_calls), "15m", "1h"),),
         dashboard="cost",
         meaning="The price table does not list this model for this date. Nothing is guessed: the calls cost "
         "nothing in the figures.",
         impact="Cost, budget and savings read too low.",
         guard=f"A try by hand: more than {plain(kit.g.unpriced_calls)} calls in the hour are needed.",
         diagnosis=(
-            Query("Which models have no price?", calls.topk(10)),
-            Query(
+            DiagnosisStep("Which models have no price?", calls.topk(10)),
+            DiagnosisStep(
                 "Which names do they answer under?",
                 kit.rate(kit.b.count(c.INFERENCE_DURATION), "1h", MODEL, "gen_ai_response_model"),
             ),
@@ -202,14 +211,16 @@ def _incomplete(kit: Kit) -> Alert:
         description="{{ $value | humanizePercentage }} of the calls of {{ $labels.job }} in the last hour "
         "have no price or no usage "
         f"(threshold: {percent(kit.t.cost_incomplete)}): every cost figure is too low by about as much.",
-        conditions=(Condition("info", expr, "1h", "1h"),),
+        conditions=(AlertCondition("info", expr, "1h", "1h"),),
         dashboard="cost",
         meaning="The provider did not say how many tokens were used, or the model has no price.",
         impact="Cost, budget and savings read too low.",
         guard=f"Abandoned streams carry no usage: an hour, and more than {plain(kit.g.calls)} calls.",
         diagnosis=(
-            Query("Why is usage missing?", kit.rate(kit.b.counter(c.USAGE_MISSING_CALLS), "1h", "reason")),
-            Query(
+            DiagnosisStep(
+                "Why is usage missing?", kit.rate(kit.b.counter(c.USAGE_MISSING_CALLS), "1h", "reason")
+            ),
+            DiagnosisStep(
                 "Which models have no price?", kit.grown(kit.b.counter(c.COST_UNPRICED), "1h", MODEL).topk(10)
             ),
         ),
@@ -248,7 +259,7 @@ def _cache_collapsed(kit: Kit) -> Alert:
         description=f"{{{{ $value | humanizePercentage }}}} of the input tokens of {{{{ $labels.job }}}} to "
         f"{{{{ $labels.{MODEL} }}}} came from the cache in the last hour: less than {percent(drop)} of the "
         "share of the day before, or of the same hour a week ago.",
-        conditions=(Condition("warning", fallen.and_(many), "15m", "30m"),),
+        conditions=(AlertCondition("warning", fallen.and_(many), "15m", "30m"),),
         dashboard="caches",
         meaning="Tokens read from the cache by all input tokens. Both sides are averages of tokens, so an "
         "idle hour does not weigh.",
@@ -256,11 +267,13 @@ def _cache_collapsed(kit: Kit) -> Alert:
         guard=f"Night traffic misses more: more than {plain(kit.g.cache_tokens)} input tokens in the hour "
         "are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Why do calls miss?", kit.rate(kit.b.counter(c.PROMPT_CACHE_MISSES), "15m", MODEL, "reason")
             ),
-            Query("Where?", kit.rate(kit.b.counter(c.PROMPT_CACHE_MISSES), "15m", ROUTE, "reason").topk(10)),
-            Query("With a release?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
+            DiagnosisStep(
+                "Where?", kit.rate(kit.b.counter(c.PROMPT_CACHE_MISSES), "15m", ROUTE, "reason").topk(10)
+            ),
+            DiagnosisStep("With a release?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
         ),
         mitigation=(
             (
@@ -292,7 +305,7 @@ def _cache_never_read(kit: Kit) -> Alert:
         description=f"For each token that {{{{ $labels.job }}}} wrote to the prompt cache of {{{{ "
         f'$labels.{MODEL} }}}} within 6 hours, {{{{ $value | printf "%.2f" }}}} were read '
         f"(threshold: {plain(kit.t.cache_reads_per_write)}).",
-        conditions=(Condition("warning", expr, "30m", "1h"),),
+        conditions=(AlertCondition("warning", expr, "30m", "1h"),),
         dashboard="caches",
         meaning="Writes cost more than plain input; they pay only when they are read again. At list price "
         "break-even is 0.28 reads per token written for entries of 5 minutes, and 1.1 for those of an hour.",
@@ -300,13 +313,15 @@ def _cache_never_read(kit: Kit) -> Alert:
         guard=f"A release writes all entries anew: 6 hours, and more than {plain(kit.g.cache_write_tokens)} "
         "tokens written.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Why do calls miss?", kit.rate(kit.b.counter(c.PROMPT_CACHE_MISSES), "1h", MODEL, "reason")
             ),
-            Query(
+            DiagnosisStep(
                 "Which routes write?", kit.grown(kit.b.counter(c.CACHE_WRITE_TOKENS), "6h", ROUTE).topk(10)
             ),
-            Query("Which routes read?", kit.grown(kit.b.counter(c.CACHE_READ_TOKENS), "6h", ROUTE).topk(10)),
+            DiagnosisStep(
+                "Which routes read?", kit.grown(kit.b.counter(c.CACHE_READ_TOKENS), "6h", ROUTE).topk(10)
+            ),
         ),
         mitigation=(
             "Put the breakpoint behind the part that stays the same, not behind the user's own text.",
@@ -330,19 +345,21 @@ def _cache_loses(kit: Kit) -> Alert:
         f"than it saved on {{{{ $labels.{MODEL} }}}} within 6 hours (judged from "
         f"{plain(kit.g.overspent_usd)} USD of writes on).",
         conditions=(
-            Condition("info", kit.guarded(loss, over.above(kit.g.overspent_usd), on=(MODEL,)), "1h", "1h"),
+            AlertCondition(
+                "info", kit.guarded(loss, over.above(kit.g.overspent_usd), on=(MODEL,)), "1h", "1h"
+            ),
         ),
         dashboard="caches",
         meaning="What writes cost beyond plain input, less what reads saved, is above zero.",
         impact="Money, a little on every call.",
         guard=f"A release writes all entries anew: 6 hours, and {plain(kit.g.overspent_usd)} USD.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "By route, USD saved less overspent",
                 kit.grown(kit.b.counter(c.SAVED_USD, mechanism="prompt_cache"), "6h", ROUTE)
                 - kit.grown(kit.b.counter(c.OVERSPENT_USD, mechanism="prompt_cache"), "6h", ROUTE),
             ),
-            Query(
+            DiagnosisStep(
                 "Writes by lifetime", kit.rate(kit.b.counter(c.PROMPT_CACHE_WRITE_TOKENS), "6h", MODEL, "ttl")
             ),
         ),

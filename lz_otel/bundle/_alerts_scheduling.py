@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from lz_otel import catalogue as c
 from lz_otel.bundle._alert import (
     Alert,
-    Condition,
+    AlertCondition,
+    DiagnosisStep,
     Kit,
-    Mute,
-    Query,
+    layer_gone,
     percent,
     plain,
 )
@@ -53,8 +53,8 @@ def _ghost(kit: Kit) -> Alert:
         summary="Answers hold details that come from another request.",
         description="",
         conditions=(
-            Condition("warning", seen.above(0), "0m", "30m", description=text(0)),
-            Condition(
+            AlertCondition("warning", seen.above(0), "0m", "30m", description=text(0)),
+            AlertCondition(
                 "critical",
                 seen.above(kit.g.ghost_entities),
                 "0m",
@@ -71,11 +71,11 @@ def _ghost(kit: Kit) -> Alert:
         "more than "
         f"{plain(kit.g.ghost_entities)} in 10 minutes page.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Which model and route?",
                 kit.grown(kit.b.counter(c.GHOST_ENTITIES), "1h", MODEL, ROUTE).topk(10),
             ),
-            Query(
+            DiagnosisStep(
                 "How many requests are similar enough to share work?",
                 kit.grown(kit.b.counter(c.SIMILAR_CALLS), "1h", ROUTE).topk(10),
             ),
@@ -94,11 +94,11 @@ def _ghost(kit: Kit) -> Alert:
     )
 
 
-def _vendor_queries(kit: Kit) -> tuple[Query, ...]:
+def _vendor_queries(kit: Kit) -> tuple[DiagnosisStep, ...]:
     return (
-        Query("Sharing between requests", kit.b.gauge(VENDOR_CACHE_HIT_RATE)),
-        Query("Decompression p95 in ms", kit.b.gauge(VENDOR_DECOMPRESSION_P95)),
-        Query("Efficiency of slices", kit.b.gauge(VENDOR_SLICE_EFFICIENCY)),
+        DiagnosisStep("Sharing between requests", kit.b.gauge(VENDOR_CACHE_HIT_RATE)),
+        DiagnosisStep("Decompression p95 in ms", kit.b.gauge(VENDOR_DECOMPRESSION_P95)),
+        DiagnosisStep("Efficiency of slices", kit.b.gauge(VENDOR_SLICE_EFFICIENCY)),
         verdicts(kit),
     )
 
@@ -117,7 +117,7 @@ def _vendor_cache(kit: Kit) -> Alert:
         summary="Few requests share work with others in the provider's layer.",
         description="cache_hit_rate of {{ $labels.job }} is {{ $value | humanizePercentage }} "
         f"(threshold: {percent(kit.t.vendor_cache_hit_low)}).",
-        conditions=(Condition("warning", expr, "15m", "30m"),),
+        conditions=(AlertCondition("warning", expr, "15m", "30m"),),
         dashboard="families",
         meaning="Fewer requests than healthy (004: above 30 %) were served by work shared across requests, "
         "by the provider's gauge, or, without a scrape of it, by this service's own verdicts on scheduling.",
@@ -133,7 +133,7 @@ def _vendor_cache(kit: Kit) -> Alert:
             "004: route similar requests (same intent words) to the same group of instances.",
         ),
         source="A: 004",
-        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "scheduling"),)),),
+        muted_by=(layer_gone("scheduling"),),
     )
 
 
@@ -146,7 +146,7 @@ def _vendor_decompression(kit: Kit) -> Alert:
         description='decompression_latency_p95 of {{ $labels.precision }} is {{ $value | printf "%.1f" }} '
         "ms at {{ $labels.job }} "
         f"(threshold: {plain(kit.t.decompression_p95_ms)} ms).",
-        conditions=(Condition("warning", p95.above(kit.t.decompression_p95_ms), "15m", "30m"),),
+        conditions=(AlertCondition("warning", p95.above(kit.t.decompression_p95_ms), "15m", "30m"),),
         dashboard="families",
         meaning="A gauge of the provider's `/v1/metrics` (004). The worst instance counts: a p95 cannot be "
         "averaged.",
@@ -161,7 +161,7 @@ def _vendor_decompression(kit: Kit) -> Alert:
             "It is the provider's: report it with trace ids (`x-anthropic-trace-id`).",
         ),
         source="A: 004",
-        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "scheduling"),)),),
+        muted_by=(layer_gone("scheduling"),),
     )
 
 
@@ -174,7 +174,7 @@ def _vendor_anchor(kit: Kit) -> Alert:
         description="kv_slice_efficiency of {{ $labels.block_type }} blocks is {{ $value | "
         "humanizePercentage }} at {{ $labels.job }} "
         f"(threshold: {percent(kit.t.anchor_efficiency_low)}).",
-        conditions=(Condition("warning", low.below(kit.t.anchor_efficiency_low), "15m", "30m"),),
+        conditions=(AlertCondition("warning", low.below(kit.t.anchor_efficiency_low), "15m", "30m"),),
         dashboard="families",
         meaning="A gauge of the provider's `/v1/metrics` (004): what was declared an anchor is not what "
         "requests have in common.",
@@ -189,5 +189,5 @@ def _vendor_anchor(kit: Kit) -> Alert:
             "Did a release put something that changes, such as a date, into the anchored part?",
         ),
         source="A: 004",
-        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "scheduling"),)),),
+        muted_by=(layer_gone("scheduling"),),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle._alert import Alert, Condition, Kit, Mute, Query, percent, plain
+from lz_otel.bundle._alert import Alert, AlertCondition, DiagnosisStep, Kit, layer_gone, percent, plain
 from lz_otel.bundle._labels import ASKED, MODEL, ROUTE
 from lz_otel.bundle.promql import ratio
 
@@ -36,7 +36,7 @@ def _zeroing_fallbacks(kit: Kit) -> Alert:
         "over 5 minutes "
         f"(threshold: {percent(kit.t.zeroing_fallback_high)}). Raise zeroing_threshold by "
         f"{percent(kit.t.zeroing_step)}.",
-        conditions=(Condition("warning", expr, "10m", "10m", labels=(("mechanism", "zeroing"),)),),
+        conditions=(AlertCondition("warning", expr, "10m", "10m", labels=(("mechanism", "zeroing"),)),),
         dashboard="families",
         meaning="The report of the provider says `fallback_triggered`, or a call that asked for zeroing has "
         "no report.",
@@ -44,11 +44,11 @@ def _zeroing_fallbacks(kit: Kit) -> Alert:
         guard=f"1 of 10 calls is 10 %: more than {plain(kit.g.zeroing_fallbacks)} fallbacks in the 5 "
         "minutes are needed.",
         diagnosis=(
-            Query(
+            DiagnosisStep(
                 "Why?", kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS, mechanism="zeroing"), "5m", "reason")
             ),
-            Query("Which model and route?", kit.rate(fallback, "5m", MODEL, ROUTE).topk(10)),
-            Query(
+            DiagnosisStep("Which model and route?", kit.rate(fallback, "5m", MODEL, ROUTE).topk(10)),
+            DiagnosisStep(
                 "Confidence of the routing: a fall means odd input",
                 kit.b.quantile(0.5, c.ZEROING_CONFIDENCE, kit.w("15m"), ("job",)),
             ),
@@ -69,7 +69,7 @@ def _zeroing_fallbacks(kit: Kit) -> Alert:
             "In an emergency `POST /v1/layer-zero/control` switches it off.",
         ),
         source="A: 003",
-        muted_by=(Mute("LLMFastPathGone", ("mechanism",)),),
+        muted_by=(layer_gone(),),
     )
 
 
@@ -84,7 +84,7 @@ def _zeroing_range(kit: Kit) -> Alert:
         description="On average {{ $value | humanizePercentage }} of the parameters are zeroed in calls of "
         "{{ $labels.job }} over 30 minutes "
         f"(limits: {percent(kit.t.params_ratio_low)} and {percent(kit.t.params_ratio_high)}).",
-        conditions=(Condition("info", kit.guarded(outside, many), "30m", "30m"),),
+        conditions=(AlertCondition("info", kit.guarded(outside, many), "30m", "30m"),),
         dashboard="families",
         meaning=f"Mean of `zeroed_params_ratio`. Healthy is {percent(kit.t.params_ratio_healthy_low)} to "
         f"{percent(kit.t.params_ratio_healthy_high)}; below the limits zeroing is too timid, above it "
@@ -92,8 +92,8 @@ def _zeroing_range(kit: Kit) -> Alert:
         impact="Too timid: no gain. Too much: subtle judgements suffer (003: 11 % on sentiment at 78 %).",
         guard=f"A handful of reports: more than {plain(kit.g.zeroing_reports)} in 30 minutes are needed.",
         diagnosis=(
-            Query("By route", kit.b.mean(c.ZEROING_PARAMS_RATIO, kit.w("30m"), ("job", ROUTE))),
-            Query(
+            DiagnosisStep("By route", kit.b.mean(c.ZEROING_PARAMS_RATIO, kit.w("30m"), ("job", ROUTE))),
+            DiagnosisStep(
                 "Quality of the answers", kit.b.mean(c.QUALITY, kit.w("30m"), ("job", "lz_group", "metric"))
             ),
         ),
@@ -106,7 +106,7 @@ def _zeroing_range(kit: Kit) -> Alert:
             "003: aim at 50 % ± 10 %, and let the business figures decide.",
         ),
         source="A: 003",
-        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "zeroing"),)),),
+        muted_by=(layer_gone("zeroing"),),
     )
 
 
@@ -120,7 +120,7 @@ def _mask_stuck(kit: Kit) -> Alert:
         summary="The zeroing mask never changes.",
         description=f"More than {plain(kit.g.mask_events)} masks in streams of {{{{ $labels.job }}}} over "
         "15 minutes were all alike ({{ $value }} changes a second).",
-        conditions=(Condition("warning", expr, "10m", "30m"),),
+        conditions=(AlertCondition("warning", expr, "10m", "30m"),),
         dashboard="families",
         meaning="A mask that stays the same, or is true everywhere, means that the routing is broken (003: "
         "constant over 100 tokens).",
@@ -128,11 +128,11 @@ def _mask_stuck(kit: Kit) -> Alert:
         guard=f"Many short streams: {plain(kit.g.mask_events)} masks are needed, of all streams together. A "
         "mask that never switched has no series: an explicit zero stands in.",
         diagnosis=(
-            Query("Masks and changes per second", kit.rate(events, "15m", MODEL)),
-            Query(
+            DiagnosisStep("Masks and changes per second", kit.rate(events, "15m", MODEL)),
+            DiagnosisStep(
                 "Share of parameters zeroed", kit.b.mean(c.ZEROING_PARAMS_RATIO, kit.w("15m"), ("job", MODEL))
             ),
-            Query(
+            DiagnosisStep(
                 "Confidence of the routing",
                 kit.b.quantile(0.5, c.ZEROING_CONFIDENCE, kit.w("15m"), ("job", MODEL)),
             ),
@@ -145,5 +145,5 @@ def _mask_stuck(kit: Kit) -> Alert:
             "003: an odd `stability_window` (11 rather than 10) avoids half-zeroed states.",
         ),
         source="A: 003; C: guard",
-        muted_by=(Mute("LLMFastPathGone", where=(("mechanism", "zeroing"),)),),
+        muted_by=(layer_gone("zeroing"),),
     )

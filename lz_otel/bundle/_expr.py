@@ -22,8 +22,8 @@ __all__ = [
     "Value",
     "Var",
     "check_value",
+    "literal",
     "matcher",
-    "number",
     "quantile_of",
     "ratio",
     "text_of",
@@ -150,7 +150,7 @@ class Expr:
         level = 3 if operator in _COMPARISONS else _PRECEDENCE.get(operator, 0)
         if not level:
             raise CatalogueError(f"{operator!r} is no operator of PromQL")
-        right = other if isinstance(other, Expr) else number(other)
+        right = other if isinstance(other, Expr) else literal(other)
         words = [operator]
         if as_bool:
             words.append("bool")
@@ -183,10 +183,10 @@ class Expr:
         return self.op("*", other)
 
     def __rmul__(self, other: float) -> Expr:
-        return number(other).op("*", self)
+        return literal(other).op("*", self)
 
     def __rsub__(self, other: float) -> Expr:
-        return number(other).op("-", self)
+        return literal(other).op("-", self)
 
     def __truediv__(self, other: Expr | float) -> Expr:
         return self.op("/", other)
@@ -295,7 +295,7 @@ class Expr:
         return Expr(f"label_join({', '.join((self.text, *quoted))})", self.labels | {target})
 
     def over_time(self, function: str, window: str, offset: str = "", step: str = "") -> Expr:
-        """Return ``function(self[window:step] offset o)``, as ``max_over_time``; plain series need no step."""
+        """Return ``function(self[window:step] offset o)``, as ``max_over_time``; plain series need none."""
         plain = self.level == _ATOM and re.fullmatch(r"[\w:]+(\{.*\})?", self.text)
         inner = self.text if plain else f"({self.text})"
         frame = _window(window) if plain and not step else f"{_window(window)}:{step}"
@@ -315,7 +315,7 @@ def text_of(value: float) -> str:
     return f"{value:.10g}"
 
 
-def number(value: float) -> Expr:
+def literal(value: float) -> Expr:
     """Return a literal."""
     return Expr(text_of(value), frozenset(), _ATOM if value >= 0 else 4)
 

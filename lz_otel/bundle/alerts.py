@@ -27,14 +27,14 @@ from lz_otel.bundle import (
     _alerts_self,
     _alerts_zeroing,
 )
-from lz_otel.bundle._alert import SEVERITIES, Alert, Condition, Kit, Query
+from lz_otel.bundle._alert import SEVERITIES, Alert, AlertCondition, Kit
 from lz_otel.bundle.config import dashboard_uid
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-__all__ = ["GROUPS", "SEVERITIES", "Alert", "Condition", "Query", "alerts", "dashboard_url", "groups", "rule"]
+__all__ = ["GROUPS", "SEVERITIES", "Alert", "AlertCondition", "alerts", "dashboard_url", "groups", "rule"]
 
 GROUPS = {
     "lz-otel-calls": (_alerts_calls,),
@@ -77,7 +77,7 @@ def alerts(config: Config) -> list[Alert]:
     return [alert for group in groups(config).values() for alert in group]
 
 
-def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
+def dashboard_url(config: Config, alert: Alert, condition: AlertCondition) -> str:
     """Return the address of the alert's dashboard, with its variables set from the alert's labels.
 
     The time range is left to the notification, which knows when the alert began.
@@ -94,7 +94,7 @@ def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
     return f"{config.urls.grafana}/d/{dashboard_uid(alert.dashboard)}?" + "&".join(chosen or ["orgId=1"])
 
 
-def rule(config: Config, alert: Alert, condition: Condition) -> dict[str, Any]:
+def rule(config: Config, alert: Alert, condition: AlertCondition) -> dict[str, Any]:
     """Return one condition as an entry of a rule file."""
     entry: dict[str, Any] = {
         "alert": alert.name,

@@ -8,7 +8,7 @@ from lz_otel import catalogue as c
 from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
-from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up, verdicts
+from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up, verdicts
 from lz_otel.bundle.dashboards.queries import HOUR, Queries
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def build(config: Config) -> Board:
     )
     board.row(
         "Prompt cache",
-        number(
+        stat(
             "Input tokens from cache",
             "Tokens read from the cache / all input tokens (which include them): what the bill sees.",
             Query(q.from_cache()),
@@ -42,7 +42,7 @@ def build(config: Config) -> Board:
             decimals=1,
             empty="no tokens",
         ),
-        number(
+        stat(
             "Calls that hit",
             "Of calls that could have hit. One long miss can cost more than many short hits.",
             Query(q.hit(mechanism="prompt_cache")),
@@ -50,7 +50,7 @@ def build(config: Config) -> Board:
             decimals=1,
             empty=NONE,
         ),
-        number(
+        stat(
             "Reads per token written",
             "Over the range. Break-even at list price: 0.28 for writes of 5 minutes, 1.1 for 1 hour.",
             Query(reads),
@@ -59,7 +59,7 @@ def build(config: Config) -> Board:
             steps=((None, style.BAD), (0.3, style.WARN), (1.2, style.GOOD)),
             empty="no paid writes",
         ),
-        number(
+        stat(
             "Net saving per hour",
             "Saved by reads, less what writes cost beyond full price.",
             Query(HOUR * q.saved(mechanism="prompt_cache")),
@@ -68,7 +68,7 @@ def build(config: Config) -> Board:
             steps=((None, style.BAD), (0, style.GOOD)),
             empty=NONE,
         ),
-        number(
+        stat(
             "Misses per minute",
             "Calls that could have hit and did not.",
             Query(misses.or_(0 * q.per_second(c.FAST_PATH_CALLS, mechanism="prompt_cache"))),
@@ -76,7 +76,7 @@ def build(config: Config) -> Board:
             decimals=1,
             empty=NONE,
         ),
-        number(
+        stat(
             "Response cache hits",
             "Answers that a gateway gave from its own store; no model ran.",
             Query(q.hit(mechanism="response_cache")),

@@ -9,7 +9,7 @@ from lz_otel.bundle import recording
 from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, text_box
-from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up
+from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up
 from lz_otel.bundle.dashboards.queries import HOUR, Queries
 from lz_otel.bundle.promql import variable
 
@@ -43,7 +43,7 @@ def build(config: Config) -> Board:
     )
     board.row(
         "How much?",
-        number(
+        stat(
             "Spent",
             "In the selected range, by list price.",
             Query(spent),
@@ -51,7 +51,7 @@ def build(config: Config) -> Board:
             decimals=2,
             empty=NONE,
         ),
-        number(
+        stat(
             "Saved",
             "Against full price, less what cache writes cost beyond it.",
             Query(q.saved_over()),
@@ -60,7 +60,7 @@ def build(config: Config) -> Board:
             steps=((None, style.BAD), (0, style.GOOD)),
             empty="nothing saved",
         ),
-        number(
+        stat(
             "At this pace, 30 days",
             "The last 24 hours, 30 times: a pace, not a forecast.",
             Query(30 * q.over(c.COST_USD, window="24h")),
@@ -68,7 +68,7 @@ def build(config: Config) -> Board:
             decimals=0,
             empty=NONE,
         ),
-        number(
+        stat(
             "Daily budget used",
             "Last 24 hours / the budget typed in above (USD a day).",
             Query(q.over(c.COST_USD, window="24h") / variable("budget")),
@@ -77,7 +77,7 @@ def build(config: Config) -> Board:
             steps=style.rising(t.budget_early, 1),
             empty=NONE,
         ),
-        number(
+        stat(
             "Per 1000 answered calls",
             "Money for failed and repeated calls is in it.",
             Query(1000 * spent / answered.above(0)),
@@ -85,7 +85,7 @@ def build(config: Config) -> Board:
             decimals=2,
             empty="no calls",
         ),
-        number(
+        stat(
             "Calls without a price or usage",
             "Above zero, every figure on this page is too low by about this share.",
             Query(uncounted / q.calls_over().above(0)),

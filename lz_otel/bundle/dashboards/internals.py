@@ -8,7 +8,7 @@ from lz_otel import catalogue as c
 from lz_otel.bundle._labels import MODEL
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
-from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, number, sum_up
+from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, stat, sum_up
 from lz_otel.bundle.dashboards.queries import NOW, Queries
 from lz_otel.bundle.promql import Var
 
@@ -41,7 +41,7 @@ def build(config: Config) -> Board:
     )
     board.row(
         "Can the other dashboards be trusted?",
-        number(
+        stat(
             "Processes reporting",
             "Processes with lz_otel that are scraped, or push, now.",
             Query(up.count()),
@@ -49,7 +49,7 @@ def build(config: Config) -> Board:
             decimals=0,
             empty=NOTHING,
         ),
-        number(
+        stat(
             "Internal errors",
             "Faults of lz_otel in the range; the application never sees them.",
             Query(q.over(c.INTERNAL_ERRORS).or_(0 * up.count())),
@@ -58,7 +58,7 @@ def build(config: Config) -> Board:
             steps=((None, style.GOOD), (1, style.BAD)),
             empty=NOTHING,
         ),
-        number(
+        stat(
             "Overhead per call",
             "Time inside lz_otel per call, sampled.",
             Query(q.b.quantile(0.5, c.INTERNAL_OVERHEAD, NOW), "p50", style.FULL),
@@ -70,7 +70,7 @@ def build(config: Config) -> Board:
             unit="s",
             empty="no sample",
         ),
-        number(
+        stat(
             "Unreadable signals",
             "Signals that could not be read / calls, over the range.",
             Query(q.over(c.MALFORMED).or_zero() / q.calls_over().above(0)),
@@ -79,7 +79,7 @@ def build(config: Config) -> Board:
             steps=style.rising(t.malformed * 0.1, t.malformed),
             empty="no calls",
         ),
-        number(
+        stat(
             "Label sets over the limit",
             "Label sets beyond a metric's limit in the range, counted into one of 'other': sums stay right, "
             "splits do not.",
@@ -89,7 +89,7 @@ def build(config: Config) -> Board:
             steps=((None, style.GOOD), (1, style.BAD)),
             empty=NOTHING,
         ),
-        number(
+        stat(
             f"Models, of {cap}",
             f"Distinct requested models; beyond {cap} per process they are called other.",
             Query(models),

@@ -17,7 +17,7 @@ from lz_otel.bundle.config import dashboard_uid, seconds
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
-from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, number, states, sum_up
+from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, stat, states, sum_up
 from lz_otel.bundle.dashboards.queries import HOUR, RANGE, firing
 from lz_otel.bundle.promql import DASHBOARD_SCOPE, Builder, Expr, Not, ratio
 
@@ -84,7 +84,7 @@ def build(config: Config) -> Board:
     )
     board.row(
         "",
-        number(
+        stat(
             "On fire",
             "Firing alerts of this bundle; the list is at the bottom.",
             Query(firing("critical").count().or_zero(), "page", steps=((None, style.GOOD), (1, style.BAD))),
@@ -93,7 +93,7 @@ def build(config: Config) -> Board:
             size=(3, 4),
             empty="0",
         ),
-        number(
+        stat(
             "Calls answered",
             (
                 "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in "
@@ -105,7 +105,7 @@ def build(config: Config) -> Board:
             empty=NO_CALLS,
             steps=((None, style.BAD), (0.95, style.WARN), (0.99, style.GOOD)),
         ),
-        number(
+        stat(
             "On the fast path",
             'Share of answered calls served without a full inference. "off": no mechanism has been seen.',
             Query(fast.or_(switched_on).op("/", answered.above(0))),
@@ -113,7 +113,7 @@ def build(config: Config) -> Board:
             decimals=1,
             empty="off",
         ),
-        number(
+        stat(
             "Typical latency",
             (
                 "Median of answered calls per path, first byte sent to last byte read. Tails are in the "
@@ -125,7 +125,7 @@ def build(config: Config) -> Board:
             size=(5, 4),
             empty="no calls",
         ),
-        number(
+        stat(
             "Fallback share",
             "Share of the calls that asked for the fast path and did not get it, or gave it up.",
             Query(1 - verdicts(ASKED, "hit", span=False, mechanism=Not(NO_FAMILIES))),
@@ -134,7 +134,7 @@ def build(config: Config) -> Board:
             steps=style.rising(t.zeroing_fallback_high, 0.2),
             empty="off",
         ),
-        number(
+        stat(
             "Money per hour",
             "Spend at the present rate, and what the same calls would have cost more at full price.",
             Query(cost, "spent", style.FULL),

@@ -13,11 +13,11 @@ from grafana_foundation_sdk.builders import (
     dashboard,
     heatmap,
     prometheus,
-    stat,
     statetimeline,
     table,
     timeseries,
 )
+from grafana_foundation_sdk.builders import stat as stat_builder
 from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import heatmap as heat
@@ -38,7 +38,7 @@ __all__ = [
     "Tile",
     "distribution",
     "lines",
-    "number",
+    "stat",
     "states",
     "sum_up",
     "verdicts",
@@ -142,7 +142,7 @@ def _refs(count: int) -> str:
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count]
 
 
-def number(
+def stat(
     title: str,
     text: str,
     *queries: Query,
@@ -157,7 +157,7 @@ def number(
     """Return numbers of this moment or over the range, by instant queries: what is gone is not shown."""
     several = len(queries) > 1
     panel = (
-        _begin(stat.Panel(), title, text, size, empty)
+        _begin(stat_builder.Panel(), title, text, size, empty)
         .unit(unit)
         .thresholds(_steps(steps or ((None, style.NEUTRAL),)))
         .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))

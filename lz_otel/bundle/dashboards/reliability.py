@@ -11,7 +11,7 @@ from lz_otel.bundle.config import burn_windows
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, choice
-from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up
+from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up
 from lz_otel.bundle.dashboards.queries import NOW, RANGE, Queries
 from lz_otel.bundle.promql import Not, ratio, variable
 
@@ -70,7 +70,7 @@ def _service_level(board: Board, q: Queries) -> None:
     factors = sorted({w.factor for w in burn_windows(config.slo)})
     board.row(
         "Service level",
-        number(
+        stat(
             f"Error budget left, {period}",
             "Share of the allowed failures still unspent. Follows the job filter only. Negative: spent.",
             Query(1 - (1 - good / finished.above(0)) / _allowed()),
@@ -79,7 +79,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=((None, style.BAD), (0, style.WARN), (0.25, style.GOOD)),
             empty="recording rules not loaded",
         ),
-        number(
+        stat(
             "Budget burn, last hour",
             f"1 uses the budget up in exactly {period}; {max(factors):g} raises a page.",
             Query(_burn(q, "1h")),
@@ -88,7 +88,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=style.rising(1, max(factors)),
             empty="no calls, or the recording rules are not loaded",
         ),
-        number(
+        stat(
             "Calls in flight",
             "Begun and not ended.",
             Query(q.b.gauge(c.CALL_ACTIVE).sum()),
@@ -96,7 +96,7 @@ def _service_level(board: Board, q: Queries) -> None:
             decimals=0,
             empty="idle",
         ),
-        number(
+        stat(
             "Attempts per call",
             "1 means no retries.",
             Query(tries),
@@ -105,7 +105,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=style.rising(1.2, t.attempts_per_call),
             empty=NONE,
         ),
-        number(
+        stat(
             "Rate limited",
             "Attempts answered 429 / all attempts.",
             Query(refused),
@@ -114,7 +114,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=style.rising(0.01, t.rate_limited),
             empty=NONE,
         ),
-        number(
+        stat(
             "Least headroom",
             "The tightest limit among models with traffic.",
             Query(q.headroom().min()),

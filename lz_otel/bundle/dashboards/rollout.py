@@ -11,7 +11,7 @@ from lz_otel.bundle._labels import ELIGIBLE, ROUTE, SERVING
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, choice, label_values, text_box
-from lz_otel.bundle.dashboards.panels import Query, lines, number
+from lz_otel.bundle.dashboards.panels import Query, lines, stat
 from lz_otel.bundle.dashboards.queries import RANGE, Queries
 from lz_otel.bundle.promql import DASHBOARD_SCOPE, Builder, Expr, Not, Var, ratio, vector
 
@@ -49,7 +49,7 @@ def build(config: Config) -> Board:
     )
     board.row(
         "May the next stage start?",
-        number(
+        stat(
             "Gates",
             (
                 "All green over the range: the next stage may start (002). Too few samples are no evidence, "
