@@ -22,16 +22,22 @@ NONE = "no cache in use"
 def build(config: Config) -> Board:
     """Return the dashboard."""
     q = Queries(config)
-    tokens = style.INPUT_TOKENS
-    misses = q.per_minute(c.PROMPT_CACHE_MISSES)
-    reads = q.over(c.CACHE_READ_TOKENS) / q.over(c.PROMPT_CACHE_WRITE_TOKENS).above(0)
-    worst = q.over(c.PROMPT_CACHE_MISSES, ROUTE, MODEL, "reason").above(0).topk(10)
     board = Board(
         "caches",
         "Prompt & response cache",
         "Does caching pay, why do calls miss, and where?",
         hours=6,
     )
+    _prompt_cache(board, q)
+    _misses(board, q)
+    _tokens(board, q)
+    _response_cache(board, q)
+    return board
+
+
+def _prompt_cache(board: Board, q: Queries) -> None:
+    misses = q.per_minute(c.PROMPT_CACHE_MISSES)
+    reads = q.over(c.CACHE_READ_TOKENS) / q.over(c.PROMPT_CACHE_WRITE_TOKENS).above(0)
     board.row(
         "Prompt cache",
         stat(
@@ -85,6 +91,10 @@ def build(config: Config) -> Board:
             empty="off",
         ),
     )
+
+
+def _misses(board: Board, q: Queries) -> None:
+    worst = q.over(c.PROMPT_CACHE_MISSES, ROUTE, MODEL, "reason").above(0).topk(10)
     board.row(
         "",
         lines(
@@ -107,6 +117,10 @@ def build(config: Config) -> Board:
             empty="no misses",
         ),
     )
+
+
+def _tokens(board: Board, q: Queries) -> None:
+    tokens = style.INPUT_TOKENS
     board.row(
         "",
         lines(
@@ -131,6 +145,9 @@ def build(config: Config) -> Board:
             empty="no tokens",
         ),
     )
+
+
+def _response_cache(board: Board, q: Queries) -> None:
     board.row(
         "Response cache",
         verdicts(
@@ -151,4 +168,3 @@ def build(config: Config) -> Board:
         ),
         collapsed=True,
     )
-    return board

@@ -23,17 +23,7 @@ NONE = "no priced calls"
 
 def build(config: Config) -> Board:
     """Return the dashboard."""
-    t = config.thresholds
     q = Queries(config)
-    tokens, output = style.INPUT_TOKENS, style.OUTPUT_TOKENS
-    spent, answered = q.over(c.COST_USD), q.calls_over(lz_ending="ok")
-    uncounted = q.over(c.COST_UNPRICED).or_zero() + q.over(c.USAGE_MISSING_CALLS).or_zero()
-    by_route = q.over(c.COST_USD, ROUTE)
-    good = (
-        q.b.count(c.OPERATION_DURATION, outcome=("fast", "full", "fallback")).increase("$__range").sum(ROUTE)
-    )
-    reasoning = q.per_second(c.REASONING_TOKENS)
-    hour = q.b.recorded(recording.COST_1H)
     board = Board(
         "cost",
         "Cost",
@@ -41,6 +31,17 @@ def build(config: Config) -> Board:
         hours=24,
         extra=[text_box("budget", "budget, USD a day", f"{config.budget_usd_per_day or 100:g}")],
     )
+    _totals(board, q)
+    _spenders(board, q)
+    _token_kinds(board, q)
+    _savings(board, q)
+    return board
+
+
+def _totals(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    spent, answered = q.over(c.COST_USD), q.calls_over(lz_ending="ok")
+    uncounted = q.over(c.COST_UNPRICED).or_zero() + q.over(c.USAGE_MISSING_CALLS).or_zero()
     board.row(
         "How much?",
         stat(
@@ -95,6 +96,11 @@ def build(config: Config) -> Board:
             empty="no calls",
         ),
     )
+
+
+def _spenders(board: Board, q: Queries) -> None:
+    by_route = q.over(c.COST_USD, ROUTE)
+    good = q.b.count(c.OPERATION_DURATION, outcome=("fast", "full", "fallback")).increase("$__range").sum(ROUTE)
     board.row(
         "Who and what?",
         lines(
@@ -139,6 +145,11 @@ def build(config: Config) -> Board:
             empty=NONE,
         ),
     )
+
+
+def _token_kinds(board: Board, q: Queries) -> None:
+    tokens, output = style.INPUT_TOKENS, style.OUTPUT_TOKENS
+    reasoning = q.per_second(c.REASONING_TOKENS)
     board.row(
         "Which tokens?",
         lines(
@@ -171,6 +182,10 @@ def build(config: Config) -> Board:
             empty="no output tokens",
         ),
     )
+
+
+def _savings(board: Board, q: Queries) -> None:
+    hour = q.b.recorded(recording.COST_1H)
     board.row(
         "Savings and trust",
         lines(
@@ -210,4 +225,3 @@ def build(config: Config) -> Board:
             empty="every call was counted",
         ),
     )
-    return board

@@ -23,15 +23,7 @@ NOTHING = "nothing reports"
 
 def build(config: Config) -> Board:
     """Return the dashboard."""
-    t = config.thresholds
     q = Queries(config, {"job": Var("job"), "instance": Var("instance")})
-    up = q.b.gauge(c.BUILD_INFO)
-    models = q.b.gauge(c.CALL_ACTIVE).count(MODEL).count()
-    cap = c.REQUEST_MODEL.cap
-    missing = q.per_second(c.USAGE_MISSING_CALLS, "reason").op(
-        "/", q.calls().above(0), ignoring=("reason",), group_left=()
-    )
-    overhead, call = q.b.mean(c.INTERNAL_OVERHEAD, NOW), q.b.mean(c.INFERENCE_DURATION, NOW)
     board = Board(
         "internals",
         "lz-otel itself",
@@ -39,6 +31,18 @@ def build(config: Config) -> Board:
         hours=6,
         variables=("job", "instance"),
     )
+    _health(board, q)
+    _overhead(board, q)
+    _faults(board, q)
+    _cardinality(board, q)
+    return board
+
+
+def _health(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    up = q.b.gauge(c.BUILD_INFO)
+    models = q.b.gauge(c.CALL_ACTIVE).count(MODEL).count()
+    cap = c.REQUEST_MODEL.cap
     board.row(
         "Can the other dashboards be trusted?",
         stat(
@@ -99,6 +103,10 @@ def build(config: Config) -> Board:
             empty="no calls",
         ),
     )
+
+
+def _overhead(board: Board, q: Queries) -> None:
+    overhead, call = q.b.mean(c.INTERNAL_OVERHEAD, NOW), q.b.mean(c.INFERENCE_DURATION, NOW)
     board.row(
         "",
         distribution(
@@ -117,6 +125,12 @@ def build(config: Config) -> Board:
             decimals=4,
             empty="no sample",
         ),
+    )
+
+
+def _faults(board: Board, q: Queries) -> None:
+    missing = q.per_second(c.USAGE_MISSING_CALLS, "reason").op(
+        "/", q.calls().above(0), ignoring=("reason",), group_left=()
     )
     board.row(
         "",
@@ -150,6 +164,9 @@ def build(config: Config) -> Board:
             empty="all calls had usage",
         ),
     )
+
+
+def _cardinality(board: Board, q: Queries) -> None:
     every = q.b.every_series()
     board.row(
         "Cardinality (an expensive query)",
@@ -163,4 +180,3 @@ def build(config: Config) -> Board:
         ),
         collapsed=True,
     )
-    return board

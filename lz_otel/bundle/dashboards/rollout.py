@@ -27,12 +27,8 @@ STATES = {1: ("go", "dark-green"), 0: ("stop", "dark-red"), NO_EVIDENCE: ("no ev
 
 def build(config: Config) -> Board:
     """Return the dashboard."""
-    t = config.thresholds
     q = Queries(config)
     job = Builder({"job": Var("job")})
-    scored = Queries(config, {**DASHBOARD_SCOPE, "metric": Var("metric", exact=True)})
-    group, control = Var("group"), Var("control", exact=True)
-    now, before = {"window": "1h"}, {"window": "1h", "offset": "$before"}
     board = Board(
         "rollout",
         "Roll-out",
@@ -47,6 +43,16 @@ def build(config: Config) -> Board:
             choice("before", "compare with", "1h", "6h", "1d", "7d"),
         ],
     )
+    _gate_row(board, q)
+    _quality(board, q)
+    _effect(board, q)
+    _versions(board, q)
+    return board
+
+
+def _gate_row(board: Board, q: Queries) -> None:
+    scored = Queries(q.config, {**DASHBOARD_SCOPE, "metric": Var("metric", exact=True)})
+    group, control = Var("group"), Var("control", exact=True)
     board.row(
         "May the next stage start?",
         stat(
@@ -71,10 +77,16 @@ def build(config: Config) -> Board:
             ],
         ),
     )
+
+
+def _quality(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    scored = Queries(q.config, {**DASHBOARD_SCOPE, "metric": Var("metric", exact=True)})
+    control = Var("control", exact=True)
     others = scored.quality("lz_group", lz_group=Not(control))
     against = others.op("/", scored.quality(lz_group=control), on=(), group_left=())
     worst = scored.b.quantile(0.1, c.QUALITY, "30m", ("lz_group",))
-    quiet = {config.control_group: style.QUIET}
+    quiet = {q.config.control_group: style.QUIET}
     board.row(
         "Quality",
         lines(
@@ -111,6 +123,11 @@ def build(config: Config) -> Board:
             empty="no quality reported",
         ),
     )
+
+
+def _effect(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    now, before = {"window": "1h"}, {"window": "1h", "offset": "$before"}
 
     def p95(window: str, offset: str = "") -> Expr:
         return q.recorded_quantile(0.95, r.DURATION, "lz_path", window=window, offset=offset)
@@ -152,6 +169,9 @@ def build(config: Config) -> Board:
             empty="no calls then or now",
         ),
     )
+
+
+def _versions(board: Board, q: Queries) -> None:
     builds = Builder({"job": Var("job"), "instance": Var("instance")}).gauge(c.BUILD_INFO)
     board.row(
         "What runs where?",
@@ -166,7 +186,6 @@ def build(config: Config) -> Board:
             empty="no process reports",
         ),
     )
-    return board
 
 
 def _gates(q: Queries, scored: Queries, group: Var, control: Var) -> list[tuple[str, Expr]]:
