@@ -100,7 +100,8 @@ def _totals(board: Board, q: Queries) -> None:
 
 def _spenders(board: Board, q: Queries) -> None:
     by_route = q.over(c.COST_USD, ROUTE)
-    good = q.b.count(c.OPERATION_DURATION, outcome=("fast", "full", "fallback")).increase("$__range").sum(ROUTE)
+    operations = q.b.count(c.OPERATION_DURATION, outcome=("fast", "full", "fallback"))
+    good = operations.increase("$__range").sum(ROUTE)
     board.row(
         "Who and what?",
         lines(
