@@ -2,10 +2,10 @@
 
 Severity follows one rule:
 
-* ``critical`` pages a person now: users get errors or somebody else's data, or money or access is gone, and
-  no retry helps.
-* ``warning`` makes a ticket for office hours: slower, dearer or less sure than promised, and it stays so until
-  somebody changes something.
+* ``critical`` pages a person now: users get errors or another user's data, or money or access is gone,
+  and no retry helps.
+* ``warning`` makes a ticket for office hours: slower, dearer or less sure than promised, until something
+  is changed.
 * ``info`` goes nowhere but to the dashboards: a hint that explains another alert or asks for tuning.
 * ``none`` is for the watchdog.
 """
@@ -16,18 +16,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
-from lz_otel.bundle import recording
+from lz_otel.bundle._labels import FAILED_ENDINGS
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Expr, Range, Recorded
 
-__all__ = ["SEVERITIES", "Alert", "Condition", "Kit", "Query", "by_error", "by_status", "percent", "plain"]
+__all__ = [
+    "BURNING",
+    "PROVIDER_FAILING",
+    "SEVERITIES",
+    "Alert",
+    "AlertCondition",
+    "DiagnosisStep",
+    "Kit",
+    "Mute",
+    "by_error",
+    "by_status",
+    "layer_gone",
+    "percent",
+    "plain",
+]
 
 SEVERITIES = ("critical", "warning", "info", "none")
 
 
-class Condition(NamedTuple):
+class AlertCondition(NamedTuple):
     """When an alert fires. Durations are nominal; the configuration scales them.
 
     Attributes:
@@ -47,11 +61,36 @@ class Condition(NamedTuple):
     description: str = ""
 
 
-class Query(NamedTuple):
+class DiagnosisStep(NamedTuple):
     """One step of a diagnosis: what to find out, and the query that tells."""
 
     question: str
     expr: Expr
+
+
+class Mute(NamedTuple):
+    """What mutes an alert: another one that fires for the same job and says the same and more.
+
+    Attributes:
+        alert: name of the alert that mutes.
+        equal: labels, besides ``job``, in which the two must agree.
+        where: labels that the muting alert must have.
+    """
+
+    alert: str
+    equal: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
+
+
+BURNING = Mute("LLMErrorBudgetBurn", where=(("severity", "critical"),))
+PROVIDER_FAILING = Mute("LLMProviderFailing")
+
+
+def layer_gone(mechanism: str = "") -> Mute:
+    """Return what mutes while a mechanism serves nothing: this one, or the one that the muted alert names."""
+    if mechanism:
+        return Mute("LLMFastPathGone", where=(("mechanism", mechanism),))
+    return Mute("LLMFastPathGone", ("mechanism",))
 
 
 @dataclass(frozen=True)
@@ -63,14 +102,14 @@ class Alert:
         kind: ``symptom`` (a user or payer feels it) or ``cause`` (a cause or an early sign).
         summary: one sentence, always the same.
         description: a template with the labels, the value and the threshold.
-        conditions: when it fires; several for several severities or windows, none for an alert that is off until
-            something is configured: it has a runbook and no rule.
+        conditions: when it fires; several for several severities or windows, none for an alert that is off
+            until something is configured: it has a runbook and no rule.
         dashboard: short name of the dashboard to open.
         meaning, impact: for the runbook.
         guard: what would make it noisy, and what is done against it.
         diagnosis: queries for the runbook.
         mitigation: numbered steps.
-        muted_by: alerts that say the same and more; Alertmanager mutes this one meanwhile.
+        muted_by: alerts while which Alertmanager mutes this one.
         source: where the threshold comes from, with its mark.
     """
 
@@ -78,24 +117,24 @@ class Alert:
     kind: str
     summary: str
     description: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[AlertCondition, ...]
     dashboard: str
     meaning: str
     impact: str
     guard: str
-    diagnosis: tuple[Query, ...]
+    diagnosis: tuple[DiagnosisStep, ...]
     mitigation: tuple[str, ...]
     source: str
-    muted_by: tuple[str, ...] = field(default=())
+    muted_by: tuple[Mute, ...] = field(default=())
 
 
 def percent(share: float) -> str:
-    """A share as people read it: ``97.5 %``."""
+    """Return a share as people read it: ``97.5 %``."""
     return f"{share * 100:.6g} %"
 
 
 def plain(value: float) -> str:
-    """A number without noise."""
+    """Return a number without noise."""
     return f"{value:.6g}"
 
 
@@ -110,49 +149,49 @@ class Kit:
         self.by = config.by
 
     def w(self, nominal: str) -> str:
-        """The window in force."""
+        """Return the window in force."""
         return self.config.time(nominal)
 
     def rate(self, selected: Range, window: str, *by: str) -> Expr:
-        """Events per second by job and more labels."""
+        """Return the events per second by job and more labels."""
         return selected.rate(self.w(window)).sum(*self.by, *by)
 
     def grown(self, selected: Range, window: str, *by: str) -> Expr:
-        """Number of events in the window by job and more labels."""
+        """Return the number of events in the window by job and more labels."""
         return selected.increase(self.w(window)).sum(*self.by, *by)
 
     def recorded_sum(self, series: Recorded, window: str, *by: str, **where: str) -> Expr:
-        """What a recorded rate adds up to over a window: cheap, however long it is and many processes there are."""
+        """Return what a recorded rate adds up to over a window: cheap for long windows and many processes."""
         total = self.b.recorded(series, **where).over_time("sum_over_time", self.w(window))
         return total.sum(*self.by, *by) * self.config.interval_seconds
 
     def guarded(self, condition: Expr, *enough: Expr, on: tuple[str, ...] = ()) -> Expr:
-        """The condition, where there is enough to judge by."""
+        """Return the condition, where there is enough to judge by."""
         for one in enough:
             condition = condition.and_(one, on=(*self.by, *on))
         return condition
 
     def chats(self, metric: c.Metric = c.ATTEMPTS, **where: str | tuple[str, ...]) -> Range:
-        """A counter over those operations that are text inference, as the duration metric counts them."""
+        """Return a counter over the operations that are text inference, as the duration metric counts."""
         return self.b.counter(
             metric, gen_ai_operation_name=("chat", "generate_content", "text_completion"), **where
         )
 
     def attempts_per_call(self, window: str) -> Expr:
-        """Attempts for each inference call, by provider; embeddings have attempts, but no inference call."""
+        """Return attempts per inference call, by provider; embeddings have attempts, but no such call."""
         provider = "gen_ai_provider_name"
         calls = self.rate(self.b.count(c.INFERENCE_DURATION), window, provider)
         return self.rate(self.chats(), window, provider).op("/", calls.above(0))
 
 
-def by_error(kit: Kit) -> Query:
-    """First step of many diagnoses."""
-    failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=recording.FAILURE)
+def by_error(kit: Kit) -> DiagnosisStep:
+    """Return the first step of many diagnoses."""
+    failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS)
     rate = kit.rate(failed, "5m", "gen_ai_provider_name", "gen_ai_request_model", "error_type")
-    return Query("Which error, from whom, for which model?", rate.topk(10))
+    return DiagnosisStep("Which error, from whom, for which model?", rate.topk(10))
 
 
-def by_status(kit: Kit) -> Query:
-    """Second step of many diagnoses."""
+def by_status(kit: Kit) -> DiagnosisStep:
+    """Return the second step of many diagnoses."""
     rate = kit.rate(kit.b.counter(c.ATTEMPTS), "5m", "gen_ai_provider_name", "status")
-    return Query("What do the attempts come back with?", rate)
+    return DiagnosisStep("What do the attempts come back with?", rate)

@@ -1,4 +1,4 @@
-"""Alerts on the fast path as such, on sharing between requests, and on the vendor's own gauges (000, 004)."""
+"""Alerts on the fast path as such (000)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, percent, plain
+from lz_otel.bundle._alert import (
+    BURNING,
+    PROVIDER_FAILING,
+    Alert,
+    AlertCondition,
+    DiagnosisStep,
+    Kit,
+    Mute,
+    layer_gone,
+    percent,
+    plain,
+)
+from lz_otel.bundle._labels import ELIGIBLE, FAMILIES, ROUTE
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import (
-    VENDOR_CACHE_HIT_RATE,
-    VENDOR_DECOMPRESSION_P95,
-    VENDOR_SLICE_EFFICIENCY,
     Not,
     quantile_of,
     ratio,
@@ -22,109 +31,137 @@ if TYPE_CHECKING:
 
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["alerts"]
-
-FAMILIES = ("symbolic", "pruning", "intent", "zeroing", "scheduling")
-MODEL = "gen_ai_request_model"
+__all__ = ["alerts", "verdicts"]
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _gone(kit)
     yield _hit_rate(kit)
     yield _fallbacks(kit)
     yield _slow(kit)
     yield _engine_slow(kit)
-    yield _ghost(kit)
-    yield _vendor_cache(kit)
-    yield _vendor_decompression(kit)
-    yield _vendor_anchor(kit)
 
 
-def _reasons(kit: Kit) -> Query:
+def _reasons(kit: Kit) -> DiagnosisStep:
     rate = kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS), "5m", "mechanism", "reason")
-    return Query("Why do calls fall back? (per minute)", 60 * rate)
+    return DiagnosisStep("Why do calls fall back? (per minute)", 60 * rate)
 
 
-def _verdicts(kit: Kit) -> Query:
-    return Query(
+def verdicts(kit: Kit) -> DiagnosisStep:
+    """Return the step of a diagnosis that asks for the verdicts."""
+    return DiagnosisStep(
         "What are the verdicts?", kit.rate(kit.b.counter(c.FAST_PATH_CALLS), "10m", "mechanism", "verdict")
     )
 
 
 def _gone(kit: Kit) -> Alert:
     hits = kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict="hit"), "5m", "mechanism")
-    eligible = kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict=r.ELIGIBLE)
+    eligible = kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict=ELIGIBLE)
     share = ratio(hits, kit.rate(eligible, "5m", "mechanism"))
     now = kit.grown(eligible, "5m", "mechanism").above(kit.g.eligible_now)
     before = kit.recorded_sum(overview.VERDICTS, "1d", "mechanism", verdict="hit").above(kit.g.hits_before)
     expr = kit.guarded(share.below(kit.t.fast_path_gone), now, before, on=("mechanism",))
-    # Window and `for` together are shorter than the `for` of all that it mutes: a symptom that is first has been
-    # sent before the cause can mute it.
+    # Window and `for` together are shorter than the `for` of all that it mutes: a symptom that is first has
+    # been sent before the cause can mute it.
     return Alert(
         name="LLMFastPathGone",
         kind="cause",
         summary="A fast path that was in use serves nothing any more.",
-        description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls of {{ $labels.job }} over "
-        f"5 minutes (threshold: {percent(kit.t.fast_path_gone)}), and more than {plain(kit.g.hits_before)} calls within the last day.",
-        conditions=(Condition("warning", expr, "3m", "30m"),),
+        description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls "
+        "of {{ $labels.job }} over "
+        f"5 minutes (threshold: {percent(kit.t.fast_path_gone)}), and more than {plain(kit.g.hits_before)} "
+        "calls within the last day.",
+        conditions=(AlertCondition("warning", expr, "3m", "30m"),),
         dashboard="families",
-        meaning="The layer is down, switched off, or no longer asked for. Calls take the full inference instead.",
-        impact="No errors (000: the fall-back is seamless): calls take their full latency and price, 30 ms becomes 920 ms.",
-        guard=f"Switched off on purpose looks the same: silence it, it ends by itself a day later. More than "
+        meaning="The layer is down, switched off, or no longer asked for. Calls take the full inference "
+        "instead.",
+        impact="No errors (000: the fall-back is seamless): calls take their full latency and price, 30 ms "
+        "becomes 920 ms.",
+        guard="Switched off on purpose looks the same: silence it, it ends by itself a day later. More than "
         f"{plain(kit.g.eligible_now)} eligible calls in 5 minutes are needed.",
         diagnosis=(
-            _verdicts(kit),
+            verdicts(kit),
             _reasons(kit),
-            Query("Did a release come with it?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
+            DiagnosisStep("Did a release come with it?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
         ),
         mitigation=(
-            "All mechanisms of one provider at once: the provider; see its status page, and wait: calls are answered all the same.",
+            (
+                "All mechanisms of one provider at once: the provider; see its status page, and wait: calls "
+                "are answered all the same."
+            ),
             "One mechanism after a release: compare the requests' headers with the last version's.",
             "symbolic (000): only `us-east-1` is fully enabled; set `anthropic-region: us-east-1`.",
-            "Switched off on purpose (`POST /v1/layer-zero/control`, 003; `x-anthropic-layer-hint: legacy`, 004): silence this alert for a day.",
+            (
+                "Switched off on purpose (`POST /v1/layer-zero/control`, 003; `x-anthropic-layer-hint: "
+                "legacy`, 004): silence this alert for a day."
+            ),
             "Watch cost and rate limits meanwhile: full inference uses more of both.",
         ),
         source="C; 000 describes the outage",
-        muted_by=("LLMErrorBudgetBurn",),
-    )  # fmt: skip
+        muted_by=(BURNING,),
+    )
 
 
 def _hit_rate(kit: Kit) -> Alert:
     low = kit.b.recorded(r.HITS_30M, mechanism="symbolic").below(kit.t.hit_rate_low)
-    many = kit.grown(kit.b.counter(c.FAST_PATH_CALLS, verdict=r.ELIGIBLE), "30m", "mechanism").above(
+    many = kit.grown(kit.b.counter(c.FAST_PATH_CALLS, verdict=ELIGIBLE), "30m", "mechanism").above(
         kit.g.calls
     )
     return Alert(
         name="LLMHitRateLow",
         kind="cause",
         summary="Fewer calls than expected are served by the symbolic engine.",
-        description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls of {{ $labels.job }} over "
-        f"30 minutes (threshold: {percent(kit.t.hit_rate_low)}; expected: {percent(kit.t.hit_rate_band_low)} to "
-        f"{percent(kit.t.hit_rate_band_high)}).",
-        conditions=(Condition("warning", kit.guarded(low, many, on=("mechanism",)), "15m", "15m"),),
+        description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls "
+        "of {{ $labels.job }} over "
+        f"30 minutes (threshold: {percent(kit.t.hit_rate_low)}; expected: {percent(kit.t.hit_rate_band_low)} "
+        f"to {percent(kit.t.hit_rate_band_high)}).",
+        conditions=(AlertCondition("warning", kit.guarded(low, many, on=("mechanism",)), "15m", "15m"),),
         dashboard="families",
-        meaning="Hits by all calls that could have hit (hits, misses and fallbacks; opted-out calls are in neither side).",
+        meaning="Hits by all calls that could have hit (hits, misses and fallbacks; opted-out calls are in "
+        "neither side).",
         impact="More calls run at full latency and price.",
-        guard=f"A new route with cold fingerprints: more than {plain(kit.g.calls)} eligible calls in 30 minutes are needed.",
+        guard=f"A new route with cold fingerprints: more than {plain(kit.g.calls)} eligible calls in 30 "
+        "minutes are needed.",
         diagnosis=(
-            Query("Which route has the lowest hit rate?", ratio(
-                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="hit"), "30m", "lz_route"),
-                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict=r.ELIGIBLE), "30m", "lz_route"),
-            ).bottomk(10)),
+            DiagnosisStep(
+                "Which route has the lowest hit rate?",
+                ratio(
+                    kit.rate(
+                        kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="hit"), "30m", ROUTE
+                    ),
+                    kit.rate(
+                        kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict=ELIGIBLE), "30m", ROUTE
+                    ),
+                ).bottomk(10),
+            ),
             _reasons(kit),
-            Query("Evidence of the engine, of hits and others",
-                  kit.rate(kit.b.counter(c.SYMBOLIC_EVIDENCE), "30m", "signal")),
+            DiagnosisStep(
+                "Evidence of the engine, of hits and others",
+                kit.rate(kit.b.counter(c.SYMBOLIC_EVIDENCE), "30m", "signal"),
+            ),
         ),
         mitigation=(
-            ("000: retune the preprocessing of the prompts. By frequency: thinking words (41 %: think, consider, step by step), "
-            "vague quantifiers (28 %), unclosed `{` or `[` (15 %), contradictory demands (9 %), another region (7 %)."),
-            "000: state the output schema first, ask for true or false instead of yes or no, use one template per task.",
-            "Full-width punctuation, base64 payloads, `anyOf` in a schema and examples in the prompt all lower the rate (000).",
+            (
+                "000: retune the preprocessing of the prompts. By frequency: thinking words (41 %: think, "
+                "consider, step by step), vague quantifiers (28 %), unclosed `{` or `[` (15 %), "
+                "contradictory demands (9 %), another region (7 %)."
+            ),
+            (
+                "000: state the output schema first, ask for true or false instead of yes or no, use one "
+                "template per task."
+            ),
+            (
+                "Full-width punctuation, base64 payloads, `anyOf` in a schema and examples in the prompt all "
+                "lower the rate (000)."
+            ),
         ),
         source="A: 000",
-        muted_by=("LLMFastPathGone", "LLMErrorBudgetBurn"),
-    )  # fmt: skip
+        muted_by=(
+            layer_gone(),
+            BURNING,
+        ),
+    )
 
 
 def _fallbacks(kit: Kit) -> Alert:
@@ -139,29 +176,42 @@ def _fallbacks(kit: Kit) -> Alert:
         name="LLMFallbacksHigh",
         kind="cause",
         summary="Many calls ask for the fast path and do not get it.",
-        description="{{ $value | printf \"%.1f\" }} calls a minute of {{ $labels.job }} fell back from {{ $labels.mechanism }} over 5 minutes "
-        f"(threshold: {plain(kit.t.fallbacks_per_minute)} a minute, and {percent(kit.t.fallback_share_high)} of those that asked).",
-        conditions=(Condition("warning", expr, "10m", "10m"),),
+        description='{{ $value | printf "%.1f" }} calls a minute of {{ $labels.job }} fell back from {{ '
+        "$labels.mechanism }} over 5 minutes "
+        f"(threshold: {plain(kit.t.fallbacks_per_minute)} a minute, and {percent(kit.t.fallback_share_high)} "
+        "of those that asked).",
+        conditions=(AlertCondition("warning", expr, "10m", "10m"),),
         dashboard="families",
         meaning="Calls asked for the fast path and were served in full, or gave it up half-way.",
         impact="These calls are as slow and dear as without it; hedged ones are paid twice.",
-        guard=f"Five a minute is nothing at ten thousand a minute: {percent(kit.t.fallback_share_high)} of the calls that asked are needed besides. "
-        "Zeroing has an alert of its own, LLMZeroingFallbackHigh.",
+        guard=f"Five a minute is nothing at ten thousand a minute: {percent(kit.t.fallback_share_high)} of "
+        "the calls that asked are needed besides. Zeroing has an alert of its own, LLMZeroingFallbackHigh.",
         diagnosis=(
             _reasons(kit),
-            Query("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", "lz_route")).topk(10)),
+            DiagnosisStep("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", ROUTE)).topk(10)),
         ),
         mitigation=(
-            ("`schema_invalid`, `rejected`: the fast answer failed validation. Compare the schema with what the engine may return; "
-            "it takes formats literally (`true`, not `True`; double quotes)."),
-            "`fast_timeout`, `hedge_lost`: 000 gives the fast attempt 300 ms and the standard one 1200 ms; look at LLMFastPathSlow.",
-            "`silent`, `no_beta`, `not_streaming`, `unsupported_model`, `wrong_header`: the request asks wrongly; see LLMIntentWrongHeader.",
+            (
+                "`schema_invalid`, `rejected`: the fast answer failed validation. Compare the schema with "
+                "what the engine may return; it takes formats literally (`true`, not `True`; double quotes)."
+            ),
+            (
+                "`fast_timeout`, `hedge_lost`: 000 gives the fast attempt 300 ms and the standard one 1200 "
+                "ms; look at LLMFastPathSlow."
+            ),
+            (
+                "`silent`, `no_beta`, `not_streaming`, `unsupported_model`, `wrong_header`: the request asks "
+                "wrongly; see LLMIntentWrongHeader."
+            ),
             "`not_served`, `served_standard`: the provider had no room; nothing to do but wait.",
             "`gateway_fallback`, `gateway_retry`: look at the gateway.",
         ),
         source="A: 000 (5 a minute); C: the share",
-        muted_by=("LLMFastPathGone", "LLMProviderFailing"),
-    )  # fmt: skip
+        muted_by=(
+            layer_gone(),
+            PROVIDER_FAILING,
+        ),
+    )
 
 
 def _slow(kit: Kit) -> Alert:
@@ -179,32 +229,49 @@ def _slow(kit: Kit) -> Alert:
         name="LLMFastPathSlow",
         kind="symptom",
         summary="The fast path is slow.",
-        description="The slowest 5 % of the calls of {{ $labels.job }} that {{ $labels.mechanism }} served took "
-        "{{ $value | humanizeDuration }} or longer over 10 minutes "
+        description="The slowest 5 % of the calls of {{ $labels.job }} that {{ $labels.mechanism }} served "
+        "took {{ $value | humanizeDuration }} or longer over 10 minutes "
         f"(threshold: {plain(quick)} s for symbolic, {plain(other)} s for the others).",
         conditions=(
-            Condition("warning", late(quick, symbolic=True).or_(late(other, symbolic=False)), "10m", "15m"),
+            AlertCondition(
+                "warning", late(quick, symbolic=True).or_(late(other, symbolic=False)), "10m", "15m"
+            ),
         ),
         dashboard="families",
-        meaning="Answered calls that a mechanism served take too long, from first attempt to last byte. The symbolic engine is "
+        meaning="Answered calls that a mechanism served take too long, from first attempt to last byte. The "
+        "symbolic engine is "
         f"judged by {plain(quick)} s, the others, which shorten an inference, by {plain(other)} s.",
         impact="Users wait where they used not to; hedges lose against the standard attempt.",
-        guard=f"One path holds 25 ms and 2 s, so each mechanism is judged for itself; more than {plain(kit.g.calls)} calls are needed.",
+        guard="One path holds 25 ms and 2 s, so each mechanism is judged for itself; more than "
+        f"{plain(kit.g.calls)} calls are needed.",
         diagnosis=(
-            Query("Is it the engine? Its own p95, warm", kit.b.quantile(
-                0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false")),
-            Query("Or cold starts? Calls with a new fingerprint per second",
-                  kit.rate(kit.b.count(c.ENGINE_DURATION, cold="true"), "10m", "mechanism")),
-            Query("Or retries?", kit.attempts_per_call("10m")),
+            DiagnosisStep(
+                "Is it the engine? Its own p95, warm",
+                kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"),
+            ),
+            DiagnosisStep(
+                "Or cold starts? Calls with a new fingerprint per second",
+                kit.rate(kit.b.count(c.ENGINE_DURATION, cold="true"), "10m", "mechanism"),
+            ),
+            DiagnosisStep("Or retries?", kit.attempts_per_call("10m")),
         ),
         mitigation=(
-            "Engine fast, calls slow: the network, a proxy, or the client's pool. Look at connection time-outs.",
-            "Many cold starts: the first call of a fingerprint compiles for about 120 ms (000). Fix the template, so that fingerprints repeat.",
+            (
+                "Engine fast, calls slow: the network, a proxy, or the client's pool. Look at connection "
+                "time-outs."
+            ),
+            (
+                "Many cold starts: the first call of a fingerprint compiles for about 120 ms (000). Fix the "
+                "template, so that fingerprints repeat."
+            ),
             "Engine slow: the provider. Raise the time-out of the fast attempt, or skip it for now.",
         ),
         source="A: 000 (300 ms time-out of the fast attempt); C: the other mechanisms",
-        muted_by=("LLMErrorBudgetBurn", "LLMProviderFailing"),
-    )  # fmt: skip
+        muted_by=(
+            BURNING,
+            PROVIDER_FAILING,
+        ),
+    )
 
 
 def _engine_slow(kit: Kit) -> Alert:
@@ -216,150 +283,36 @@ def _engine_slow(kit: Kit) -> Alert:
         name="LLMFastEngineSlow",
         kind="cause",
         summary="The fast engine itself is slow.",
-        description="By its own report the engine of {{ $labels.mechanism }} needed {{ $value | humanizeDuration }} or longer for the slowest 5 % "
-        f"of the warm calls of {{{{ $labels.job }}}} over 10 minutes (threshold: {plain(kit.t.engine_p95_seconds)} s).",
-        conditions=(Condition("warning", expr, "10m", "15m"),),
+        description="By its own report the engine of {{ $labels.mechanism }} needed {{ $value | "
+        "humanizeDuration }} or longer for the slowest 5 % "
+        f"of the warm calls of {{{{ $labels.job }}}} over 10 minutes (threshold: "
+        f"{plain(kit.t.engine_p95_seconds)} s).",
+        conditions=(AlertCondition("warning", expr, "10m", "15m"),),
         dashboard="families",
-        meaning="The time in the response header, of calls whose fingerprint had been seen before. 000: 19 to 23 ms warm, p95 28 to 38 ms.",
+        meaning="The time in the response header, of calls whose fingerprint had been seen before. 000: 19 "
+        "to 23 ms warm, p95 28 to 38 ms.",
         impact="The gain of the fast path shrinks.",
-        guard=f"Cold starts are left out; more than {plain(kit.g.calls)} warm calls in 10 minutes are needed.",
+        guard=f"Cold starts are left out; more than {plain(kit.g.calls)} warm calls in 10 minutes are "
+        "needed.",
         diagnosis=(
-            Query("Which route?", kit.b.quantile(
-                0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", "lz_route"), cold="false").topk(10)),
-            Query("Median beside it: are all slow, or a few?", kit.b.quantile(
-                0.5, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false")),
+            DiagnosisStep(
+                "Which route?",
+                kit.b.quantile(
+                    0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", ROUTE), cold="false"
+                ).topk(10),
+            ),
+            DiagnosisStep(
+                "Median beside it: are all slow, or a few?",
+                kit.b.quantile(0.5, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"),
+            ),
         ),
         mitigation=(
             "All routes: the provider is loaded; wait, and tell them.",
             "One route: its schema or template grew. Split it.",
         ),
         source="C, from 000's figures",
-        muted_by=("LLMFastPathSlow", "LLMErrorBudgetBurn"),
-    )  # fmt: skip
-
-
-def _ghost(kit: Kit) -> Alert:
-    seen = kit.grown(kit.b.counter(c.GHOST_ENTITIES), "10m")
-
-    def text(limit: float) -> str:
-        return (
-            '{{ $value | printf "%.0f" }} details of another request turned up in answers to {{ $labels.job }} within '
-            f"10 minutes (threshold: more than {plain(limit)}). They may be somebody else's data."
-        )
-
-    return Alert(
-        name="LLMGhostContext",
-        kind="symptom",
-        summary="Answers hold details that come from another request.",
-        description="",
-        conditions=(
-            Condition("warning", seen.above(0), "0m", "30m", description=text(0)),
-            Condition("critical", seen.above(kit.g.ghost_entities), "0m", "30m",
-                      description=text(kit.g.ghost_entities)),
+        muted_by=(
+            Mute("LLMFastPathSlow", ("mechanism",)),
+            BURNING,
         ),
-        dashboard="families",
-        meaning="An e-mail address, phone or order number was in an answer, not in its own request, and in another recent request of "
-        "the same process: the ghost context of 004. It is an estimate by digests; no text is kept.",
-        impact="A user may be reading another user's data. Treat it as a breach until you know better.",
-        guard=f"A support address or an order number that two users share looks the same: one makes a ticket, more than "
-        f"{plain(kit.g.ghost_entities)} in 10 minutes page.",
-        diagnosis=(
-            Query("Which model and route?", kit.grown(kit.b.counter(c.GHOST_ENTITIES), "1h", MODEL, "lz_route").topk(10)),
-            Query("How many requests are similar enough to share work?",
-                  kit.grown(kit.b.counter(c.SIMILAR_CALLS), "1h", "lz_route").topk(10)),
-        ),
-        mitigation=(
-            "Stop sharing on that route at once: send `x-anthropic-layer-hint: legacy` (004).",
-            "004: a fuse on similarity: a request that resembles one of the last 100 by more than 0.92 takes the standard path.",
-            "004: clean answers of foreign entities before they leave the service.",
-            "Find the answers by the trace id in spans and logs, and tell whoever looks after personal data.",
-            "If it was a shared address or number, put it on the allow-list.",
-        ),
-        source="A: 004; C: how many page",
-    )  # fmt: skip
-
-
-def _vendor_queries(kit: Kit) -> tuple[Query, ...]:
-    return (
-        Query("Sharing between requests", kit.b.gauge(VENDOR_CACHE_HIT_RATE)),
-        Query("Decompression p95 in ms", kit.b.gauge(VENDOR_DECOMPRESSION_P95)),
-        Query("Efficiency of slices", kit.b.gauge(VENDOR_SLICE_EFFICIENCY)),
-        _verdicts(kit),
     )
-
-
-def _vendor_cache(kit: Kit) -> Alert:
-    low = (
-        kit.b.gauge(VENDOR_CACHE_HIT_RATE, layer="zero")
-        .min(*kit.by, "layer")
-        .below(kit.t.vendor_cache_hit_low)
-    )
-    scheduling = kit.b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=r.ELIGIBLE)
-    expr = low.unless(kit.grown(scheduling, "15m").below(kit.g.calls), on=kit.by)
-    return Alert(
-        name="LLMVendorCacheHitLow",
-        kind="cause",
-        summary="Few requests share work with others in the provider's layer.",
-        description="cache_hit_rate of {{ $labels.job }} is {{ $value | humanizePercentage }} "
-        f"(threshold: {percent(kit.t.vendor_cache_hit_low)}).",
-        conditions=(Condition("warning", expr, "15m", "30m"),),
-        dashboard="families",
-        meaning="Fewer requests than healthy (004: above 30 %) were served by work shared across requests, by the provider's gauge, or, "
-        "without a scrape of it, by this service's own verdicts on scheduling.",
-        impact="The price and latency of scheduling (004) are not reached.",
-        guard=f"Gauges jump at restarts: 15 minutes. A service's own figure needs {plain(kit.g.calls)} calls in 15 minutes.",
-        diagnosis=_vendor_queries(kit),
-        mitigation=(
-            "004: name anchor, drift and transient blocks in `x-anthropic-cache-policy`; anchors are what all requests share.",
-            "004: route similar requests (same intent words) to the same group of instances.",
-        ),
-        source="A: 004",
-        muted_by=("LLMFastPathGone",),
-    )  # fmt: skip
-
-
-def _vendor_decompression(kit: Kit) -> Alert:
-    p95 = kit.b.gauge(VENDOR_DECOMPRESSION_P95, precision="fp16").max(*kit.by, "precision")
-    return Alert(
-        name="LLMVendorDecompressionSlow",
-        kind="cause",
-        summary="The provider's decompression of weights is slow.",
-        description="decompression_latency_p95 of {{ $labels.precision }} is {{ $value | printf \"%.1f\" }} ms at {{ $labels.job }} "
-        f"(threshold: {plain(kit.t.decompression_p95_ms)} ms).",
-        conditions=(Condition("warning", p95.above(kit.t.decompression_p95_ms), "15m", "30m"),),
-        dashboard="families",
-        meaning="A gauge of the provider's `/v1/metrics` (004). The worst instance counts: a p95 cannot be averaged.",
-        impact="First tokens come later on the fast path.",
-        guard="Gauges jump at restarts: 15 minutes.",
-        diagnosis=_vendor_queries(kit),
-        mitigation=(
-            ("004: leave precision to the provider where determinism is not needed: `x-anthropic-precision-mode` with "
-            "`fp16-deterministic` costs about 15 % of latency."),
-            "It is the provider's: report it with trace ids (`x-anthropic-trace-id`).",
-        ),
-        source="A: 004",
-        muted_by=("LLMFastPathGone",),
-    )  # fmt: skip
-
-
-def _vendor_anchor(kit: Kit) -> Alert:
-    low = kit.b.gauge(VENDOR_SLICE_EFFICIENCY, block_type="anchor").min(*kit.by, "block_type")
-    return Alert(
-        name="LLMVendorAnchorInefficient",
-        kind="cause",
-        summary="Anchor blocks in the provider's cache are used inefficiently.",
-        description="kv_slice_efficiency of {{ $labels.block_type }} blocks is {{ $value | humanizePercentage }} at {{ $labels.job }} "
-        f"(threshold: {percent(kit.t.anchor_efficiency_low)}).",
-        conditions=(Condition("warning", low.below(kit.t.anchor_efficiency_low), "15m", "30m"),),
-        dashboard="families",
-        meaning="A gauge of the provider's `/v1/metrics` (004): what was declared an anchor is not what requests have in common.",
-        impact="Less is shared: slower and dearer calls.",
-        guard="Gauges jump at restarts: 15 minutes.",
-        diagnosis=_vendor_queries(kit),
-        mitigation=(
-            "004: declare as anchor only what really stays the same (profile, policy), and what moves as drift or transient block.",
-            "Did a release put something that changes, such as a date, into the anchored part?",
-        ),
-        source="A: 004",
-        muted_by=("LLMFastPathGone",),
-    )  # fmt: skip

@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, by_error, by_status, percent, plain
+from lz_otel.bundle._alert import (
+    BURNING,
+    PROVIDER_FAILING,
+    Alert,
+    AlertCondition,
+    DiagnosisStep,
+    Kit,
+    Mute,
+    by_error,
+    by_status,
+    percent,
+    plain,
+)
+from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
 from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import Expr, ratio
 
@@ -14,12 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["alerts"]
 
-PROVIDER = "gen_ai_provider_name"
-MODEL = "gen_ai_request_model"
-
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _rate_limited(kit)
     yield _overloaded(kit)
     yield _headroom(kit)
@@ -41,27 +51,37 @@ def _rate_limited(kit: Kit) -> Alert:
         name="LLMRateLimited",
         kind="symptom",
         summary="The LLM provider answers many attempts with 429.",
-        description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the attempts of {{{{ $labels.job }}}} for "
-        f"{{{{ $labels.{MODEL} }}}} with 429 over 10 minutes (threshold: {percent(kit.t.rate_limited)}).",
-        conditions=(Condition("warning", _limited(kit, ("429",), kit.t.rate_limited), "10m", "15m"),),
+        description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the "
+        f"attempts of {{{{ $labels.job }}}} for {{{{ $labels.{MODEL} }}}} with 429 over 10 minutes "
+        f"(threshold: {percent(kit.t.rate_limited)}).",
+        conditions=(AlertCondition("warning", _limited(kit, ("429",), kit.t.rate_limited), "10m", "15m"),),
         dashboard="reliability",
         meaning="The service asks for more than its limit of requests or tokens per minute.",
         impact="Calls wait for their retries; once these are used up, they fail.",
-        guard=f"Short bursts that retries absorb: 10 minutes and more than {plain(kit.g.rate_limited)} refusals.",
+        guard=f"Short bursts that retries absorb: 10 minutes and more than {plain(kit.g.rate_limited)} "
+        "refusals.",
         diagnosis=(
-            Query("How much of which limit is left?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
-            Query("Which routes ask most?", kit.rate(kit.b.counter(c.ATTEMPTS), "10m", MODEL, "lz_route").topk(10)),
-            Query("Do the retries help, or do calls fail?", by_error(kit).expr),
+            DiagnosisStep("How much of which limit is left?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
+            DiagnosisStep(
+                "Which routes ask most?", kit.rate(kit.b.counter(c.ATTEMPTS), "10m", MODEL, ROUTE).topk(10)
+            ),
+            DiagnosisStep("Do the retries help, or do calls fail?", by_error(kit).expr),
         ),
         mitigation=(
             "Throttle the route that grew, or move its batch work to off-peak hours or a batch API.",
             "Spread over models, or ask the provider for a higher limit.",
-            "Cached input counts less against token limits at some providers: see the dashboard Prompt & response cache.",
+            (
+                "Cached input counts less against token limits at some providers: see the dashboard Prompt & "
+                "response cache."
+            ),
             "Retries without a cap make it last: honour `retry-after`.",
         ),
         source="C",
-        muted_by=("LLMSpendLimitReached", "LLMProviderFailing"),
-    )  # fmt: skip
+        muted_by=(
+            Mute("LLMSpendLimitReached", (PROVIDER,)),
+            Mute("LLMProviderFailing", (PROVIDER,)),
+        ),
+    )
 
 
 def _overloaded(kit: Kit) -> Alert:
@@ -69,17 +89,26 @@ def _overloaded(kit: Kit) -> Alert:
         name="LLMProviderOverloaded",
         kind="symptom",
         summary="The LLM provider says that it is overloaded.",
-        description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the attempts of {{{{ $labels.job }}}} for "
-        f"{{{{ $labels.{MODEL} }}}} with 529 or 503 over 10 minutes (threshold: {percent(kit.t.overloaded)}).",
-        conditions=(Condition("warning", _limited(kit, ("529", "503"), kit.t.overloaded), "10m", "15m"),),
+        description=f"{{{{ $labels.{PROVIDER} }}}} answered {{{{ $value | humanizePercentage }}}} of the "
+        f"attempts of {{{{ $labels.job }}}} for {{{{ $labels.{MODEL} }}}} with 529 or 503 over 10 minutes "
+        f"(threshold: {percent(kit.t.overloaded)}).",
+        conditions=(
+            AlertCondition("warning", _limited(kit, ("529", "503"), kit.t.overloaded), "10m", "15m"),
+        ),
         dashboard="reliability",
         meaning="The provider has too little capacity for this model; it is not this service's limit.",
         impact="Calls are retried and slow; some fail.",
         guard=f"Short peaks: 10 minutes and more than {plain(kit.g.rate_limited)} such answers.",
         diagnosis=(
             by_status(kit),
-            Query("All models or one?", kit.rate(kit.b.counter(c.ATTEMPTS, status=("529", "503")), "10m", PROVIDER, MODEL)),
-            Query("Does another model step in?", kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "10m", "from", "to", "reason")),
+            DiagnosisStep(
+                "All models or one?",
+                kit.rate(kit.b.counter(c.ATTEMPTS, status=("529", "503")), "10m", PROVIDER, MODEL),
+            ),
+            DiagnosisStep(
+                "Does another model step in?",
+                kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "10m", "from", "to", "reason"),
+            ),
         ),
         mitigation=(
             "Fall back to another model or region while it lasts.",
@@ -87,8 +116,11 @@ def _overloaded(kit: Kit) -> Alert:
             "A paid priority tier, where the provider has one and the calls are worth it.",
         ),
         source="C",
-        muted_by=("LLMErrorBudgetBurn", "LLMProviderFailing"),
-    )  # fmt: skip
+        muted_by=(
+            BURNING,
+            Mute("LLMProviderFailing", (PROVIDER,)),
+        ),
+    )
 
 
 def _headroom(kit: Kit) -> Alert:
@@ -97,21 +129,27 @@ def _headroom(kit: Kit) -> Alert:
         name="LLMRateLimitNear",
         kind="cause",
         summary="A rate limit of an LLM provider is nearly used up.",
-        description=f"{{{{ $value | humanizePercentage }}}} of the limit of {{{{ $labels.resource }}}} is left for {{{{ $labels.job }}}} at "
-        f"{{{{ $labels.{PROVIDER} }}}}, {{{{ $labels.{MODEL} }}}} (threshold: {percent(kit.t.headroom_low)}).",
-        conditions=(Condition("info", expr, "5m", "10m"),),
+        description=f"{{{{ $value | humanizePercentage }}}} of the limit of {{{{ $labels.resource }}}} is "
+        f"left for {{{{ $labels.job }}}} at {{{{ $labels.{PROVIDER} }}}}, {{{{ $labels.{MODEL} }}}} "
+        f"(threshold: {percent(kit.t.headroom_low)}).",
+        conditions=(AlertCondition("info", expr, "5m", "10m"),),
         dashboard="reliability",
-        meaning="By the provider's own headers little is left of a limit, seen from the process that is nearest to it.",
+        meaning="By the provider's own headers little is left of a limit, seen from the process that is "
+        "nearest to it.",
         impact="None yet: 429 comes next.",
-        guard="The gauge of an idle process keeps its last, low reading for ever: only processes that make attempts count.",
+        guard="The gauge of an idle process keeps its last, low reading for ever: only processes that make "
+        "attempts count.",
         diagnosis=(
-            Query("Which limit?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
-            Query("When is it refilled, in seconds?", kit.b.gauge(c.RATE_LIMIT_RESET).max("job", PROVIDER, MODEL, "resource")),
+            DiagnosisStep("Which limit?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
+            DiagnosisStep(
+                "When is it refilled, in seconds?",
+                kit.b.gauge(c.RATE_LIMIT_RESET).max("job", PROVIDER, MODEL, "resource"),
+            ),
         ),
         mitigation=("As for LLMRateLimited, while there is time: throttle, spread, cache, or ask for more.",),
         source="C",
-        muted_by=("LLMRateLimited",),
-    )  # fmt: skip
+        muted_by=(Mute("LLMRateLimited", (PROVIDER,)),),
+    )
 
 
 def _retries(kit: Kit) -> Alert:
@@ -121,25 +159,37 @@ def _retries(kit: Kit) -> Alert:
         name="LLMRetriesHigh",
         kind="cause",
         summary="LLM calls need many attempts.",
-        description=f"{{{{ $labels.job }}}} makes {{{{ $value | printf \"%.2f\" }}}} attempts per call to {{{{ $labels.{PROVIDER} }}}} over 5 minutes "
-        f"(threshold: {plain(kit.t.attempts_per_call)}).",
-        conditions=(Condition("warning", expr, "15m", "15m"),),
+        description=f'{{{{ $labels.job }}}} makes {{{{ $value | printf "%.2f" }}}} attempts per call to '
+        f"{{{{ $labels.{PROVIDER} }}}} over 5 minutes (threshold: {plain(kit.t.attempts_per_call)}).",
+        conditions=(AlertCondition("warning", expr, "15m", "15m"),),
         dashboard="reliability",
         meaning="Many calls succeed only after retries, or retry in vain.",
         impact="Slower answers, more load on a provider that is struggling, and limits used up by attempts.",
-        guard=f"More than {plain(kit.g.retries)} retries in 5 minutes are needed. A longer window would fire after the outage is over.",
+        guard=f"More than {plain(kit.g.retries)} retries in 5 minutes are needed. A longer window would "
+        "fire after the outage is over.",
         diagnosis=(
-            Query("Why are calls tried again?", kit.rate(kit.b.counter(c.CALL_RETRIES), "5m", PROVIDER, "reason")),
+            DiagnosisStep(
+                "Why are calls tried again?",
+                kit.rate(kit.b.counter(c.CALL_RETRIES), "5m", PROVIDER, "reason"),
+            ),
             by_status(kit),
         ),
         mitigation=(
             "429: see LLMRateLimited; 529 and 5xx: see LLMProviderOverloaded.",
             "Time-outs: are they shorter than the answers take? Retrying a long answer pays for it twice.",
-            "Are SDK, gateway and own code all retrying? Leave it to one of them: three times three is nine attempts.",
+            (
+                "Are SDK, gateway and own code all retrying? Leave it to one of them: three times three is "
+                "nine attempts."
+            ),
         ),
         source="C",
-        muted_by=("LLMRateLimited", "LLMProviderOverloaded", "LLMProviderFailing", "LLMErrorBudgetBurn"),
-    )  # fmt: skip
+        muted_by=(
+            Mute("LLMRateLimited", (PROVIDER,)),
+            Mute("LLMProviderOverloaded", (PROVIDER,)),
+            Mute("LLMProviderFailing", (PROVIDER,)),
+            BURNING,
+        ),
+    )
 
 
 def _model_fallbacks(kit: Kit) -> Alert:
@@ -153,22 +203,31 @@ def _model_fallbacks(kit: Kit) -> Alert:
         name="LLMModelFallbackHigh",
         kind="cause",
         summary="Many operations fall back to another model.",
-        description="{{ $labels.job }} fell back to another model {{ $value | printf \"%.2f\" }} times per operation over 15 minutes "
+        description='{{ $labels.job }} fell back to another model {{ $value | printf "%.2f" }} times per '
+        "operation over 15 minutes "
         f"(threshold: {plain(kit.t.model_fallbacks)}).",
-        conditions=(Condition("warning", expr, "10m", "15m"),),
+        conditions=(AlertCondition("warning", expr, "10m", "15m"),),
         dashboard="reliability",
         meaning="Within operations, a first model failed and another was called.",
         impact="Answers come later, cost twice, and from a model of another quality.",
         guard=f"Few operations: more than {plain(kit.g.model_fallbacks)} fallbacks in 15 minutes are needed.",
         diagnosis=(
-            Query("From which model to which, and why?", kit.rate(steps, "15m", "from", "to", "reason").topk(10)),
-            Query("On which routes?", kit.rate(steps, "15m", "lz_route").topk(10)),
+            DiagnosisStep(
+                "From which model to which, and why?", kit.rate(steps, "15m", "from", "to", "reason").topk(10)
+            ),
+            DiagnosisStep("On which routes?", kit.rate(steps, "15m", ROUTE).topk(10)),
         ),
         mitigation=(
-            "The reason names the cause: `overloaded`, `rate_limited`, `spend_limit`, `timeout`: see the alert of that name.",
+            (
+                "The reason names the cause: `overloaded`, `rate_limited`, `spend_limit`, `timeout`: see the "
+                "alert of that name."
+            ),
             "`rejected`: the application did not like the answer; look at its validation and at the prompt.",
             "If the first model keeps failing, make the second one the first for a while.",
         ),
         source="C",
-        muted_by=("LLMProviderFailing", "LLMErrorBudgetBurn"),
-    )  # fmt: skip
+        muted_by=(
+            PROVIDER_FAILING,
+            BURNING,
+        ),
+    )

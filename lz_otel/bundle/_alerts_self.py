@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle._alert import Alert, Condition, Kit, Query, percent, plain
+from lz_otel.bundle._alert import Alert, AlertCondition, DiagnosisStep, Kit, percent, plain
 from lz_otel.bundle.promql import Not, ratio, vector
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ WATCHDOG = "LLMWatchdog"
 
 
 def alerts(kit: Kit) -> Iterator[Alert]:
-    """The alerts of this file."""
+    """Yield the alerts of this file."""
     yield _silent(kit)
     yield _internal_errors(kit)
     yield _overhead(kit)
@@ -36,23 +36,29 @@ def _silent(kit: Kit) -> Alert:
         name="LLMOtelSilent",
         kind="symptom",
         summary="A service no longer reports anything about its LLM calls.",
-        description="No process of {{ $labels.job }} reports lz_build_info, and one did within the last 6 hours. All other alerts are blind for this job.",
-        conditions=(Condition("warning", before.unless(build.group(*kit.by), on=kit.by), "15m"),),
+        description="No process of {{ $labels.job }} reports lz_build_info, and one did within the last 6 "
+        "hours. All other alerts are blind for this job.",
+        conditions=(AlertCondition("warning", before.unless(build.group(*kit.by), on=kit.by), "15m"),),
         dashboard="internals",
-        meaning="The exporter is gone: the service is down, is not scraped, or does not reach its collector, or lz_otel is switched off.",
+        meaning="The exporter is gone: the service is down, is not scraped, or does not reach its collector, "
+        "or lz_otel is switched off.",
         impact="Nobody would notice errors, cost or limits of this service.",
-        guard="One instance that goes does not matter, only a whole job. Jobs that end by themselves: list them in `batch_jobs`. It ends after 6 hours.",
+        guard="One instance that goes does not matter, only a whole job. Jobs that end by themselves: list "
+        "them in `batch_jobs`. It ends after 6 hours.",
         diagnosis=(
-            Query("Which jobs report?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
-            Query("Since when are there fewer?", kit.b.gauge(c.BUILD_INFO).count("job")),
+            DiagnosisStep("Which jobs report?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
+            DiagnosisStep("Since when are there fewer?", kit.b.gauge(c.BUILD_INFO).count("job")),
         ),
         mitigation=(
             "Is the service up? If not, this is not the alert to look at.",
-            "Scrape: open its `/metrics`, and look at the targets page of Prometheus. OTLP: look at the collector's log.",
+            (
+                "Scrape: open its `/metrics`, and look at the targets page of Prometheus. OTLP: look at the "
+                "collector's log."
+            ),
             "Removed on purpose? Silence it for 6 hours.",
         ),
         source="C",
-    )  # fmt: skip
+    )
 
 
 def _internal_errors(kit: Kit) -> Alert:
@@ -61,24 +67,40 @@ def _internal_errors(kit: Kit) -> Alert:
         name="LLMOtelInternalErrors",
         kind="cause",
         summary="lz_otel has faults of its own.",
-        description="{{ $value | printf \"%.0f\" }} faults within 15 minutes in part {{ $labels.where }} of lz_otel at {{ $labels.job }} "
+        description='{{ $value | printf "%.0f" }} faults within 15 minutes in part {{ $labels.where }} of '
+        "lz_otel at {{ $labels.job }} "
         f"(threshold: more than {plain(kit.g.internal_errors)}). The service is not affected.",
-        conditions=(Condition("warning", kit.grown(faults, "15m", "where").above(kit.g.internal_errors), "5m", "30m"),),
+        conditions=(
+            AlertCondition(
+                "warning", kit.grown(faults, "15m", "where").above(kit.g.internal_errors), "5m", "30m"
+            ),
+        ),
         dashboard="internals",
-        meaning="Something in lz_otel failed, was caught, and was counted. The first of each kind is in the service's log.",
+        meaning="Something in lz_otel failed, was caught, and was counted. The first of each kind is in the "
+        "service's log.",
         impact="Some calls are missing from the figures. Requests are not touched.",
-        guard=f"One odd body: more than {plain(kit.g.internal_errors)} in 15 minutes are needed. The counter starts at 0, so the first fault counts.",
+        guard=f"One odd body: more than {plain(kit.g.internal_errors)} in 15 minutes are needed. The "
+        "counter starts at 0, so the first fault counts.",
         diagnosis=(
-            Query("Which part, which process?", faults.increase(kit.w("1h")).sum("job", "instance", "where").topk(10)),
-            Query("Which version?", kit.b.gauge(c.BUILD_INFO).count("job", "version", "httpx_version", "httpx2_version")),
+            DiagnosisStep(
+                "Which part, which process?",
+                faults.increase(kit.w("1h")).sum("job", "instance", "where").topk(10),
+            ),
+            DiagnosisStep(
+                "Which version?",
+                kit.b.gauge(c.BUILD_INFO).count("job", "version", "httpx_version", "httpx2_version"),
+            ),
         ),
         mitigation=(
-            "Look for `lz_otel` in the log of an instance that the query names; report it with the trace and the versions.",
+            (
+                "Look for `lz_otel` in the log of an instance that the query names; report it with the trace "
+                "and the versions."
+            ),
             "With a release of httpx or an SDK: pin it as before, until lz_otel is updated.",
             "`export`: is the collector reachable?",
         ),
         source="C",
-    )  # fmt: skip
+    )
 
 
 def _overhead(kit: Kit) -> Alert:
@@ -88,17 +110,25 @@ def _overhead(kit: Kit) -> Alert:
         name="LLMOtelOverheadHigh",
         kind="symptom",
         summary="lz_otel takes too much time of each call.",
-        description="For the slowest 1 % of the sampled calls of {{ $labels.job }} lz_otel took {{ $value | humanizeDuration }} or longer over "
+        description="For the slowest 1 % of the sampled calls of {{ $labels.job }} lz_otel took {{ $value | "
+        "humanizeDuration }} or longer over "
         f"15 minutes (threshold: {plain(kit.t.overhead_p99_seconds)} s).",
-        conditions=(Condition("warning", kit.guarded(p99.above(kit.t.overhead_p99_seconds), many), "15m", "15m"),),
+        conditions=(
+            AlertCondition("warning", kit.guarded(p99.above(kit.t.overhead_p99_seconds), many), "15m", "15m"),
+        ),
         dashboard="internals",
         meaning="Time inside lz_otel per call, sampled.",
         impact="Calls are that much slower, and with asyncio so is everything else in the process meanwhile.",
-        guard=f"A host short of CPU looks the same; more than {plain(kit.g.calls)} samples in 15 minutes are needed.",
+        guard=f"A host short of CPU looks the same; more than {plain(kit.g.calls)} samples in 15 minutes "
+        "are needed.",
         diagnosis=(
-            Query("Which process? One alone is short of CPU",
-                  kit.b.quantile(0.99, c.INTERNAL_OVERHEAD, kit.w("15m"), ("job", "instance")).topk(10)),
-            Query("Median beside it", kit.b.quantile(0.5, c.INTERNAL_OVERHEAD, kit.w("15m"), ("job",))),
+            DiagnosisStep(
+                "Which process? One alone is short of CPU",
+                kit.b.quantile(0.99, c.INTERNAL_OVERHEAD, kit.w("15m"), ("job", "instance")).topk(10),
+            ),
+            DiagnosisStep(
+                "Median beside it", kit.b.quantile(0.5, c.INTERNAL_OVERHEAD, kit.w("15m"), ("job",))
+            ),
         ),
         mitigation=(
             "All processes: very long bodies or histories? Report it with their size.",
@@ -106,7 +136,7 @@ def _overhead(kit: Kit) -> Alert:
             "`OTEL_SDK_DISABLED=true` switches lz_otel off without a release.",
         ),
         source="C",
-    )  # fmt: skip
+    )
 
 
 def _unreadable(kit: Kit) -> Alert:
@@ -118,23 +148,30 @@ def _unreadable(kit: Kit) -> Alert:
         name="LLMOtelUnreadableSignals",
         kind="cause",
         summary="Many signals of the provider cannot be read.",
-        description="{{ $value | humanizePercentage }} of the calls of {{ $labels.job }} had a signal that could not be read over 30 minutes "
+        description="{{ $value | humanizePercentage }} of the calls of {{ $labels.job }} had a signal that "
+        "could not be read over 30 minutes "
         f"(threshold: {percent(kit.t.malformed)}).",
-        conditions=(Condition("info", expr, "30m", "30m"),),
+        conditions=(AlertCondition("info", expr, "30m", "30m"),),
         dashboard="internals",
-        meaning="Bodies, events, headers or reports were not in the form that lz_otel knows. They are counted and left out.",
+        meaning="Bodies, events, headers or reports were not in the form that lz_otel knows. They are "
+        "counted and left out.",
         impact="Figures that rest on these signals are too low. Requests are not touched.",
         guard=f"One odd report: 30 minutes, and more than {plain(kit.g.calls)} calls.",
         diagnosis=(
-            Query("Which signal, from whom?", kit.rate(bad, "30m", "signal", "gen_ai_provider_name").topk(10)),
-            Query("Of which model?", kit.rate(bad, "30m", "signal", "gen_ai_request_model").topk(10)),
+            DiagnosisStep(
+                "Which signal, from whom?", kit.rate(bad, "30m", "signal", "gen_ai_provider_name").topk(10)
+            ),
+            DiagnosisStep("Of which model?", kit.rate(bad, "30m", "signal", "gen_ai_request_model").topk(10)),
         ),
         mitigation=(
-            "Since a certain day, and for one provider: it has changed its format. Update lz_otel, or report it.",
+            (
+                "Since a certain day, and for one provider: it has changed its format. Update lz_otel, or "
+                "report it."
+            ),
             "`encoding`: install `lz-otel[encodings]`. `body`, `event`: does a gateway rewrite answers?",
         ),
         source="C",
-    )  # fmt: skip
+    )
 
 
 def _series_limit(kit: Kit) -> Alert:
@@ -143,25 +180,34 @@ def _series_limit(kit: Kit) -> Alert:
         name="LLMOtelSeriesLimit",
         kind="cause",
         summary="A metric of lz_otel has reached its limit of series.",
-        description="{{ $labels.metric }} of {{ $labels.job }} has more label sets than its limit: within 15 minutes {{ $value | printf \"%.0f\" }} were counted "
+        description="{{ $labels.metric }} of {{ $labels.job }} has more label sets than its limit: within "
+        '15 minutes {{ $value | printf "%.0f" }} were counted '
         "under `other`. Sums stay right, splits do not.",
-        conditions=(Condition("warning", kit.grown(over, "15m", "metric").above(0), "15m", "1h"),),
+        conditions=(AlertCondition("warning", kit.grown(over, "15m", "metric").above(0), "15m", "1h"),),
         dashboard="internals",
         meaning="Too many models, routes or groups: everything new goes into one set called `other`.",
         impact="What is new is missing in dashboards that split by model or route.",
         guard="Goes on until the process restarts; 15 minutes, and a long `repeat_interval`.",
         diagnosis=(
-            Query("Which metric?", kit.grown(over, "1h", "metric").topk(10)),
-            Query("How many models and routes are there?",
-                  kit.b.count(c.INFERENCE_DURATION).series().count("job", "gen_ai_request_model", "lz_route").count("job")),
+            DiagnosisStep("Which metric?", kit.grown(over, "1h", "metric").topk(10)),
+            DiagnosisStep(
+                "How many models and routes are there?",
+                kit.b.count(c.INFERENCE_DURATION)
+                .series()
+                .count("job", "gen_ai_request_model", "lz_route")
+                .count("job"),
+            ),
         ),
         mitigation=(
-            "Route names with ids in them: name the operation after what it does, not after what it works on.",
+            (
+                "Route names with ids in them: name the operation after what it does, not after what it "
+                "works on."
+            ),
             "Model names with ids (deployments, fine-tunes): map them before they are reported.",
             "Really that many? Split the service into more jobs.",
         ),
         source="C",
-    )  # fmt: skip
+    )
 
 
 def _watchdog() -> Alert:
@@ -169,16 +215,20 @@ def _watchdog() -> Alert:
         name=WATCHDOG,
         kind="symptom",
         summary="This alert always fires: it shows that alerting works.",
-        description="If the receiver of this alert hears nothing, Prometheus or Alertmanager is down, or they do not reach it.",
-        conditions=(Condition("none", vector(1).above(0), "0m"),),
+        description="If the receiver of this alert hears nothing, Prometheus or Alertmanager is down, or "
+        "they do not reach it.",
+        conditions=(AlertCondition("none", vector(1).above(0), "0m"),),
         dashboard="internals",
         meaning="It fires always. A dead man's switch, outside of this system, calls somebody when it stops.",
         impact="None while it fires. Once it stops, no other alert can reach anybody.",
         guard="-",
-        diagnosis=(Query("It is always 1", vector(1)),),
+        diagnosis=(DiagnosisStep("It is always 1", vector(1)),),
         mitigation=(
             "Fires: all is well. Never silence it.",
-            "The switch called: is Prometheus up, are its rules loaded, does it reach Alertmanager, does that reach the switch?",
+            (
+                "The switch called: is Prometheus up, are its rules loaded, does it reach Alertmanager, does "
+                "that reach the switch?"
+            ),
         ),
         source="C",
-    )  # fmt: skip
+    )

@@ -22,8 +22,8 @@ __all__ = [
     "Value",
     "Var",
     "check_value",
+    "literal",
     "matcher",
-    "number",
     "quantile_of",
     "ratio",
     "text_of",
@@ -66,7 +66,7 @@ def _escape(value: str) -> str:
 
 
 def matcher(label: str, value: Value) -> str:
-    """One matcher as text. A tuple is an alternation of literals."""
+    """Return one matcher as text; a tuple is an alternation of literals."""
     negative = isinstance(value, Not)
     inner = value.value if isinstance(value, Not) else value
     if isinstance(inner, Var):
@@ -142,7 +142,7 @@ class Expr:
         group_left: Iterable[str] | None = None,
         as_bool: bool = False,
     ) -> Expr:
-        """``self operator other`` with vector matching.
+        """Return ``self operator other`` with vector matching.
 
         Raises:
             CatalogueError: an unknown operator, or a label of ``on`` that a side does not carry.
@@ -150,7 +150,7 @@ class Expr:
         level = 3 if operator in _COMPARISONS else _PRECEDENCE.get(operator, 0)
         if not level:
             raise CatalogueError(f"{operator!r} is no operator of PromQL")
-        right = other if isinstance(other, Expr) else number(other)
+        right = other if isinstance(other, Expr) else literal(other)
         words = [operator]
         if as_bool:
             words.append("bool")
@@ -183,40 +183,40 @@ class Expr:
         return self.op("*", other)
 
     def __rmul__(self, other: float) -> Expr:
-        return number(other).op("*", self)
+        return literal(other).op("*", self)
 
     def __rsub__(self, other: float) -> Expr:
-        return number(other).op("-", self)
+        return literal(other).op("-", self)
 
     def __truediv__(self, other: Expr | float) -> Expr:
         return self.op("/", other)
 
     def above(self, limit: Expr | float, *, as_bool: bool = False) -> Expr:
-        """Series greater than the limit."""
+        """Return the series greater than the limit."""
         return self.op(">", limit, as_bool=as_bool)
 
     def below(self, limit: Expr | float, *, as_bool: bool = False) -> Expr:
-        """Series smaller than the limit."""
+        """Return the series smaller than the limit."""
         return self.op("<", limit, as_bool=as_bool)
 
     def equal(self, limit: Expr | float, *, as_bool: bool = False) -> Expr:
-        """Series equal to the limit."""
+        """Return the series equal to the limit."""
         return self.op("==", limit, as_bool=as_bool)
 
     def and_(self, other: Expr, on: Iterable[str] | None = None) -> Expr:
-        """Series of the left that the right also has."""
+        """Return the series of the left that the right also has."""
         return self.op("and", other, on=on)
 
     def or_(self, other: Expr) -> Expr:
-        """Series of the left, and those of the right that the left lacks."""
+        """Return the series of the left, and those of the right that the left lacks."""
         return self.op("or", other)
 
     def unless(self, other: Expr, on: Iterable[str] | None = None) -> Expr:
-        """Series of the left that the right lacks."""
+        """Return the series of the left that the right lacks."""
         return self.op("unless", other, on=on)
 
     def or_zero(self) -> Expr:
-        """``or vector(0)``: for sums without labels only, else it adds a stray series."""
+        """Add ``or vector(0)``: for sums without labels only, else it adds a stray series."""
         if self.labels:
             raise CatalogueError(f"or vector(0) beside the labels {sorted(self.labels)} adds a series")
         return self.or_(vector(0))
@@ -224,7 +224,7 @@ class Expr:
     # aggregation
 
     def aggregate(self, operator: str, by: Iterable[str] = (), parameter: str = "") -> Expr:
-        """``operator by (labels) (parameter, self)``.
+        """Return ``operator by (labels) (parameter, self)``.
 
         Raises:
             CatalogueError: a label that this expression does not carry.
@@ -239,41 +239,41 @@ class Expr:
         return Expr(f"{head}{body})", kept)
 
     def sum(self, *by: str) -> Expr:
-        """Sum over everything but these labels."""
+        """Return the sum over everything but these labels."""
         return self.aggregate("sum", by)
 
     def max(self, *by: str) -> Expr:
-        """Greatest value per label set."""
+        """Return the greatest value per label set."""
         return self.aggregate("max", by)
 
     def min(self, *by: str) -> Expr:
-        """Smallest value per label set."""
+        """Return the smallest value per label set."""
         return self.aggregate("min", by)
 
     def count(self, *by: str) -> Expr:
-        """Number of series per label set."""
+        """Return the number of series per label set."""
         return self.aggregate("count", by)
 
     def group(self, *by: str) -> Expr:
-        """1 per label set."""
+        """Return 1 per label set."""
         return self.aggregate("group", by)
 
     def topk(self, n: int, *by: str) -> Expr:
-        """The n greatest series (per label set)."""
+        """Return the n greatest series (per label set)."""
         return self.aggregate("topk", by, str(n))
 
     def bottomk(self, n: int, *by: str) -> Expr:
-        """The n smallest series (per label set)."""
+        """Return the n smallest series (per label set)."""
         return self.aggregate("bottomk", by, str(n))
 
     # functions
 
     def call(self, function: str, *after: str) -> Expr:
-        """``function(self, after...)``; the labels stay."""
+        """Return ``function(self, after...)``; the labels stay."""
         return Expr(f"{function}({', '.join((self.text, *after))})", self.labels)
 
     def clamp_min(self, least: float) -> Expr:
-        """Never below the least."""
+        """Return the same, and the least where it is below."""
         return self.call("clamp_min", text_of(least))
 
     def label_replace(self, target: str, replacement: str, source: str, pattern: str) -> Expr:
@@ -295,14 +295,14 @@ class Expr:
         return Expr(f"label_join({', '.join((self.text, *quoted))})", self.labels | {target})
 
     def over_time(self, function: str, window: str, offset: str = "", step: str = "") -> Expr:
-        """``function(self[window:step] offset o)``, as ``max_over_time``; needs no step on plain series."""
+        """Return ``function(self[window:step] offset o)``, as ``max_over_time``; plain series need none."""
         plain = self.level == _ATOM and re.fullmatch(r"[\w:]+(\{.*\})?", self.text)
         inner = self.text if plain else f"({self.text})"
         frame = _window(window) if plain and not step else f"{_window(window)}:{step}"
         return Expr(f"{function}({inner}[{frame}]{_offset(offset)})", self.labels)
 
     def at_offset(self, offset: str) -> Expr:
-        """A plain series as it was some time ago."""
+        """Return a plain series as it was some time ago."""
         return Expr(f"{self.text}{_offset(offset)}", self.labels)
 
 
@@ -311,29 +311,29 @@ def _offset(offset: str) -> str:
 
 
 def text_of(value: float) -> str:
-    """A number without noise: 0.005, 14.4, 100."""
+    """Return a number without noise: 0.005, 14.4, 100."""
     return f"{value:.10g}"
 
 
-def number(value: float) -> Expr:
-    """A literal."""
+def literal(value: float) -> Expr:
+    """Return a literal."""
     return Expr(text_of(value), frozenset(), _ATOM if value >= 0 else 4)
 
 
 def variable(name: str) -> Expr:
-    """A Grafana variable that holds a number: ``$slo``."""
+    """Return a Grafana variable that holds a number: ``$slo``."""
     if not _VARIABLE.fullmatch(name):
         raise CatalogueError(f"{name!r} is no name of a variable")
     return Expr(f"${name}")
 
 
 def vector(value: float) -> Expr:
-    """A vector of one series without labels."""
+    """Return a vector of one series without labels."""
     return Expr(f"vector({text_of(value)})")
 
 
 def ratio(part: Expr, whole: Expr, *, zero: Expr | None = None) -> Expr:
-    """Part of a whole: 0 where there is a whole and no part, nothing where the whole is 0.
+    """Return part of a whole: 0 where there is a whole and no part, nothing where the whole is 0.
 
     Args:
         part: numerator; its series need not exist.
@@ -345,7 +345,7 @@ def ratio(part: Expr, whole: Expr, *, zero: Expr | None = None) -> Expr:
 
 
 def quantile_of(q: float, buckets: Expr, by: Iterable[str] = ()) -> Expr:
-    """``histogram_quantile`` over bucket rates that are there already, summed by these labels."""
+    """Return ``histogram_quantile`` over bucket rates that are there already, summed by these labels."""
     names = tuple(by)
     return Expr(f"histogram_quantile({text_of(q)}, {buckets.sum('le', *names).text})", frozenset(names))
 
@@ -358,15 +358,15 @@ class Range:
     labels: frozenset[str]
 
     def rate(self, window: str, offset: str = "") -> Expr:
-        """Increase per second over the window."""
+        """Return the increase per second over the window."""
         return Expr(f"rate({self.text}[{_window(window)}]{_offset(offset)})", self.labels)
 
     def increase(self, window: str, offset: str = "") -> Expr:
-        """Increase over the window."""
+        """Return the increase over the window."""
         return Expr(f"increase({self.text}[{_window(window)}]{_offset(offset)})", self.labels)
 
     def running(self, *by: str) -> Expr:
-        """Sum of the raw counters that is a counter again, for recording under another name.
+        """Return the sum of the raw counters that is a counter again, for recording under another name.
 
         Raises:
             CatalogueError: without ``instance`` a restart of one process would look like a reset of all.
@@ -378,5 +378,5 @@ class Range:
         return Expr(self.text, self.labels).sum(*by)
 
     def series(self) -> Expr:
-        """The raw series: to count how many there are or to see that one exists, never for its value."""
+        """Return the raw series: to count them or to see that one exists, never for its value."""
         return Expr(self.text, self.labels)

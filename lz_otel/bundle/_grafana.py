@@ -1,7 +1,7 @@
 """Alert rules and the dashboard provider in the form of Grafana's own provisioning files.
 
-Grafana expands ``$NAME`` in these files, so a literal ``$`` is written twice. Each rule asks Prometheus for the
-whole condition: what comes back fires, and nothing coming back is fine.
+Grafana expands ``$NAME`` in these files, so a literal ``$`` is written twice. Each rule asks Prometheus for
+the whole condition: what comes back fires, and nothing coming back is fine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOOKUP = re.compile(r"\{\{ with printf .*\| query \}\}.*\{\{ end \}\}\{\{ end \
 
 
 def alerting(groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """An ``alerting`` provisioning file from groups of Prometheus alerts."""
+    """Return an ``alerting`` provisioning file from groups of Prometheus alerts."""
     return {
         "apiVersion": 1,
         "groups": [

@@ -1,70 +1,45 @@
-"""As much YAML as rule files need, written the same way every time.
-
-Strings are quoted as JSON quotes them, which YAML reads alike; expressions stand in a block of their own.
-"""
+"""Rule files as YAML, written the same way every time."""
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["dump", "pretty"]
+from lz_otel.bundle.promql import pretty
+from lz_otel.errors import MissingDependencyError
 
-_SAFE = re.compile(r"[A-Za-z][\w./-]*")
-_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
-_BREAK = re.compile(r"(and|or|unless)\b")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-
-def pretty(expression: str) -> str:
-    """PromQL with a line break before every set operator that is in at most one pair of brackets."""
-    out, depth, quoted = [], 0, False
-    for position, sign in enumerate(expression):
-        before = expression[position - 1] if position else ""
-        if sign == '"' and before != "\\":
-            quoted = not quoted
-        elif not quoted:
-            depth += sign in "([{"
-            depth -= sign in ")]}"
-            if sign == " " and depth <= 1 and _BREAK.match(expression, position + 1):
-                out.append("\n" + "  " * depth)
-                continue
-        out.append(sign)
-    return "".join(out)
+__all__ = ["dump"]
 
 
-def dump(value: Any, indent: int = 0) -> str:
-    """Mappings, lists, strings and numbers as a block of YAML, with a line break at the end."""
-    pad = " " * indent
+def dump(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML: keys in their order, texts of several lines and expressions in blocks.
+
+    Raises:
+        MissingDependencyError: the extra ``bundle`` is not installed.
+    """
+    try:
+        import yaml  # type: ignore[import-untyped]  # an optional package without types
+    except ModuleNotFoundError as error:
+        raise MissingDependencyError("pyyaml", "bundle", "writing rules") from error
+
+    class Dumper(yaml.SafeDumper):  # type: ignore[misc]  # as above
+        """Texts of several lines in blocks, and no aliases."""
+
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    out: str = yaml.dump(_broken(document), Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return out
+
+
+def _broken(value: Any) -> Any:
+    """Return the same with line breaks in every expression, for readers of a diff."""
     if isinstance(value, dict):
-        return "".join(f"{pad}{_key(key)}:{_value(key, item, indent)}" for key, item in value.items())
-    return "".join(f"{pad}-{_item(item, indent)}" for item in value)
-
-
-def _key(key: str) -> str:
-    return key if _SAFE.fullmatch(key) and key.lower() not in _WORDS else json.dumps(key)
-
-
-def _value(key: str, item: Any, indent: int) -> str:
-    if isinstance(item, dict | list) and item:
-        return "\n" + dump(item, indent + 2)
-    if isinstance(item, str) and (key == "expr" or "\n" in item):
-        text = pretty(item) if key == "expr" else item
-        # The indentation is given, since a first line may begin with a space.
-        lines = "".join(
-            f"{' ' * (indent + 2)}{line}".rstrip() + "\n" for line in text.rstrip("\n").split("\n")
-        )
-        return f" |2{'' if text.endswith(chr(10)) else '-'}\n{lines}"
-    return f" {_scalar(item)}\n"
-
-
-def _item(item: Any, indent: int) -> str:
-    if isinstance(item, dict) and item:
-        return " " + dump(item, indent + 2).lstrip(" ")
-    return f" {_scalar(item)}\n"
-
-
-def _scalar(item: Any) -> str:
-    if isinstance(item, str) and _SAFE.fullmatch(item) and item.lower() not in _WORDS:
-        return item
-    return json.dumps(item, ensure_ascii=False)
+        return {k: pretty(v) if k == "expr" else _broken(v) for k, v in value.items()}
+    return [_broken(one) for one in value] if isinstance(value, list) else value

@@ -23,24 +23,26 @@ from lz_otel.bundle import (
     _alerts_fast_path,
     _alerts_limits,
     _alerts_money,
+    _alerts_scheduling,
     _alerts_self,
+    _alerts_zeroing,
 )
-from lz_otel.bundle._alert import SEVERITIES, Alert, Condition, Kit, Query
+from lz_otel.bundle._alert import SEVERITIES, Alert, AlertCondition, Kit
 from lz_otel.bundle.config import dashboard_uid
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-__all__ = ["GROUPS", "SEVERITIES", "Alert", "Condition", "Query", "alerts", "dashboard_url", "groups", "rule"]
+__all__ = ["GROUPS", "SEVERITIES", "Alert", "AlertCondition", "alerts", "dashboard_url", "groups", "rule"]
 
 GROUPS = {
-    "lz-otel-calls": _alerts_calls,
-    "lz-otel-limits": _alerts_limits,
-    "lz-otel-fast-path-alerts": _alerts_fast_path,
-    "lz-otel-families": _alerts_families,
-    "lz-otel-money-alerts": _alerts_money,
-    "lz-otel-self": _alerts_self,
+    "lz-otel-calls": (_alerts_calls,),
+    "lz-otel-limits": (_alerts_limits,),
+    "lz-otel-fast-path-alerts": (_alerts_fast_path, _alerts_scheduling),
+    "lz-otel-families": (_alerts_families, _alerts_zeroing),
+    "lz-otel-money-alerts": (_alerts_money,),
+    "lz-otel-self": (_alerts_self,),
 }
 # Labels that a dashboard's variables can be set by.
 _VARIABLES = {
@@ -53,13 +55,13 @@ _VARIABLES = {
 
 
 def groups(config: Config) -> dict[str, list[Alert]]:
-    """The alerts by group of rules, without those that are switched off.
+    """Return the alerts by group of rules, without those that are switched off.
 
     Raises:
         ConfigurationError: ``disabled_alerts`` names an alert that does not exist.
     """
     kit = Kit(config)
-    every = {name: list(module.alerts(kit)) for name, module in GROUPS.items()}
+    every = {name: [alert for part in parts for alert in part.alerts(kit)] for name, parts in GROUPS.items()}
     known = {alert.name for group in every.values() for alert in group}
     for name in config.disabled_alerts:
         if name not in known:
@@ -71,12 +73,12 @@ def groups(config: Config) -> dict[str, list[Alert]]:
 
 
 def alerts(config: Config) -> list[Alert]:
-    """All alerts in force."""
+    """Return all alerts in force."""
     return [alert for group in groups(config).values() for alert in group]
 
 
-def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
-    """Address of the alert's dashboard, with its variables set from the alert's labels.
+def dashboard_url(config: Config, alert: Alert, condition: AlertCondition) -> str:
+    """Return the address of the alert's dashboard, with its variables set from the alert's labels.
 
     The time range is left to the notification, which knows when the alert began.
     """
@@ -92,8 +94,8 @@ def dashboard_url(config: Config, alert: Alert, condition: Condition) -> str:
     return f"{config.urls.grafana}/d/{dashboard_uid(alert.dashboard)}?" + "&".join(chosen or ["orgId=1"])
 
 
-def rule(config: Config, alert: Alert, condition: Condition) -> dict[str, Any]:
-    """One condition as an entry of a rule file."""
+def rule(config: Config, alert: Alert, condition: AlertCondition) -> dict[str, Any]:
+    """Return one condition as an entry of a rule file."""
     entry: dict[str, Any] = {
         "alert": alert.name,
         "expr": condition.expr.text,
@@ -102,12 +104,10 @@ def rule(config: Config, alert: Alert, condition: Condition) -> dict[str, Any]:
     if condition.keep:
         entry["keep_firing_for"] = config.time(condition.keep)
     entry["labels"] = {"severity": condition.severity, **dict(condition.labels), **config.alert_labels}
-    mutes = [other.name for other in alerts(config) if alert.name in other.muted_by]
     entry["annotations"] = {
         "summary": alert.summary,
         "description": condition.description or alert.description,
         "runbook_url": config.urls.runbook.format(alert=alert.name),
         "dashboard_url": dashboard_url(config, alert, condition),
-        **({"mutes": ", ".join(mutes)} if mutes else {}),
     }
     return entry

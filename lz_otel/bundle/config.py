@@ -21,18 +21,15 @@ Sources: **A** an article (000-004), **C** chosen by lz-otel, **D** documented e
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
-import tomllib
-import types
-import typing
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from lz_otel.bundle._numbers import Guards, Thresholds, number
+import msgspec
+
+from lz_otel._ground import toml
+from lz_otel.bundle._thresholds import Guards, Thresholds, amount, meta
 from lz_otel.bundle.promql import Builder, Regex, Value
-from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,29 +64,23 @@ DASHBOARD_FILES = {
 
 
 def dashboard_uid(name: str) -> str:
-    """Fixed uid of the dashboard with that short name: the md5 of its file name."""
+    """Return the fixed uid of the dashboard with that short name: the md5 of its file name."""
     return hashlib.md5(DASHBOARD_FILES[name].encode(), usedforsecurity=False).hexdigest()
 
 
-def _plain(default: Any, doc: str, pattern: str = "", allowed: str = "") -> Any:
-    return field(default=default, metadata=_meta(doc, pattern, allowed))
-
-
-def _meta(doc: str, pattern: str = "", allowed: str = "") -> dict[str, str]:
-    return {"mark": "C", "doc": doc, "pattern": pattern, "allowed": allowed}
-
-
-_DURATION = r"(\d+(ms|[smhdw]))+"
+Duration = Annotated[
+    str, msgspec.Meta(pattern=r"^(\d+(ms|[smhdw]))+\Z", extra={"allowed": "a duration such as 15s"})
+]
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 
 
 def seconds(duration: str) -> float:
-    """Seconds of a PromQL duration such as ``1h30m``."""
+    """Return the seconds of a PromQL duration such as ``1h30m``."""
     return sum(int(n) * _UNITS[unit] for n, unit in re.findall(r"(\d+)(ms|[smhdw])", duration))
 
 
 def duration(value: float) -> str:
-    """The shortest PromQL duration of so many seconds, to the millisecond."""
+    """Return the shortest PromQL duration of so many seconds, to the millisecond."""
     rest = round(value * 1000)
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if rest >= size and rest % size == 0:
@@ -97,27 +88,20 @@ def duration(value: float) -> str:
     return f"{rest}ms"
 
 
-@dataclass(frozen=True)
-class Time:
+class Time(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Windows and waiting times of rules."""
 
-    scale: float = number(1.0, "C", "factor on every window, `for` and interval of the rules", 0.0001, 100.0)
-    shortest: str = _plain(
-        "1ms",
-        "no window gets shorter than this by the scale (tests: 3 scrapes)",
-        _DURATION,
-        "a duration such as 15s",
-    )
-    windows: dict[str, str] = field(
-        default_factory=dict,
-        metadata=_meta(
-            'other length for one window or `for`: "5m" = "10s"', _DURATION, "a duration such as 10s"
-        ),
-    )
-    rule_interval: str = _plain("1m", "how often the rules are evaluated", _DURATION, "a duration such as 1m")
+    scale: Annotated[
+        float, amount("factor on every window, `for` and interval of the rules", low=0.0001, high=100.0)
+    ] = 1.0
+    shortest: Annotated[
+        Duration, meta("no window gets shorter than this by the scale (tests: 3 scrapes)")
+    ] = "1ms"
+    windows: Annotated[dict[str, Duration], meta('other length for one window or `for`: "5m" = "10s"')] = {}
+    rule_interval: Annotated[Duration, meta("how often the rules are evaluated")] = "1m"
 
     def __call__(self, nominal: str) -> str:
-        """The length in force of a window that is nominally so long (``0m`` stays 0)."""
+        """Return the length in force of a window that is nominally so long (``0m`` stays 0)."""
         if nominal in self.windows:
             return self.windows[nominal]
         if self.scale == 1.0 or not seconds(nominal):
@@ -125,79 +109,79 @@ class Time:
         return duration(max(seconds(nominal) * self.scale, seconds(self.shortest)))
 
 
-@dataclass(frozen=True)
-class Slo:
+class Slo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The service-level objective: the share of finished calls that end ok."""
 
-    objective: float = field(
-        default=0.995,
-        metadata={"mark": "C", "doc": "share of finished calls that end ok", "low": 0.5, "high": 0.99999},
-    )
-    period: str = _plain("30d", "the period of the error budget", _DURATION, "a duration such as 30d")
-    harmless_errors: tuple[str, ...] = _plain(
-        (), "values of error_type that do not eat the budget, such as a user's own bad request"
-    )
+    objective: Annotated[float, amount("share of finished calls that end ok", low=0.5, high=0.99999)] = 0.995
+    period: Annotated[Duration, meta("the period of the error budget")] = "30d"
+    harmless_errors: Annotated[
+        tuple[str, ...],
+        meta("values of error_type that do not eat the budget, such as a user's own bad request"),
+    ] = ()
 
     @property
     def allowed(self) -> float:
-        """Share of calls that may fail."""
+        """Return the share of calls that may fail."""
         return round(1.0 - self.objective, 10)
 
 
-@dataclass(frozen=True)
-class Urls:
+class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the links of alerts lead."""
 
-    runbook: str = _plain(
-        "https://github.com/lz-otel/lz-otel/blob/main/alerts/runbooks/{alert}.md",
-        "address of a runbook; {alert} is its name",
-        r".*\{alert\}.*",
-        "an address with {alert} in it",
-    )
-    grafana: str = _plain(
-        "http://localhost:3000",
-        "address of Grafana, without the last slash",
-        r"https?://.*[^/]",
-        "an http(s) address without the last slash",
-    )
+    runbook: Annotated[
+        str,
+        meta(
+            "address of a runbook; {alert} is its name",
+            allowed="an address with {alert} in it",
+            pattern=r"\{alert\}",
+        ),
+    ] = "https://github.com/lz-otel/lz-otel/blob/main/alerts/runbooks/{alert}.md"
+    grafana: Annotated[
+        str,
+        meta(
+            "address of Grafana, without the last slash",
+            allowed="an http(s) address without the last slash",
+            pattern=r"^https?://.*[^/]\Z",
+        ),
+    ] = "http://localhost:3000"
 
 
-@dataclass(frozen=True)
-class Config:
+Label = Annotated[
+    str, msgspec.Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*\Z", extra={"allowed": "a name of a label"})
+]
+AlertName = Annotated[str, msgspec.Meta(pattern=r"^LLM\w+\Z", extra={"allowed": "a name of an alert"})]
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that users can set. See the module text for the file format."""
 
-    selectors: dict[str, str] = field(
-        default_factory=dict, metadata=_meta("label = value for every query of the rules; ~value is a regex")
-    )
-    extra_labels: tuple[str, ...] = _plain(
-        (),
-        "labels of the set-up to keep in every rule, such as cluster",
-        r"[a-zA-Z_][a-zA-Z0-9_]*",
-        "names of labels",
-    )
-    alert_labels: dict[str, str] = field(
-        default_factory=dict, metadata=_meta("labels to add to every alert, such as team")
-    )
-    disabled_alerts: tuple[str, ...] = _plain(
-        (), "names of alerts to leave out", r"LLM\w+", "names of alerts"
-    )
-    batch_jobs: tuple[str, ...] = _plain((), "jobs that end by themselves: their silence is no alert")
-    budget_usd_per_day: float = number(
-        0.0, "C", "daily budget of one job; 0: none is set, and no alert on it"
-    )
-    budget_usd_per_hour: float = number(
-        0.0, "C", "most that one job may spend in an hour; 0: no such limit, and no alert on it"
-    )
-    control_group: str = _plain("control", "name of the group that is compared against")
-    pruned_group: str = _plain("pruned", "name of the group with pruning")
-    slo: Slo = field(default_factory=Slo)
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    guards: Guards = field(default_factory=Guards)
-    time: Time = field(default_factory=Time)
-    urls: Urls = field(default_factory=Urls)
+    selectors: Annotated[
+        dict[str, str], meta("label = value for every query of the rules; ~value is a regex")
+    ] = {}
+    extra_labels: Annotated[
+        tuple[Label, ...], meta("labels of the set-up to keep in every rule, such as cluster")
+    ] = ()
+    alert_labels: Annotated[dict[str, str], meta("labels to add to every alert, such as team")] = {}
+    disabled_alerts: Annotated[tuple[AlertName, ...], meta("names of alerts to leave out")] = ()
+    batch_jobs: Annotated[
+        tuple[str, ...], meta("jobs that end by themselves: their silence is no alert")
+    ] = ()
+    budget_usd_per_day: Annotated[
+        float, amount("daily budget of one job; 0: none is set, and no alert on it")
+    ] = 0.0
+    budget_usd_per_hour: Annotated[
+        float, amount("most that one job may spend in an hour; 0: no such limit, and no alert on it")
+    ] = 0.0
+    control_group: Annotated[str, meta("name of the group that is compared against")] = "control"
+    pruned_group: Annotated[str, meta("name of the group with pruning")] = "pruned"
+    slo: Slo = Slo()
+    thresholds: Thresholds = Thresholds()
+    guards: Guards = Guards()
+    time: Time = Time()
+    urls: Urls = Urls()
 
     def builder(self) -> Builder:
-        """A builder for rules: the configured selectors, no Grafana variables."""
+        """Return a builder for rules: the configured selectors, no Grafana variables."""
         scope: dict[str, Value] = {
             label: Regex(value[1:]) if value.startswith("~") else value
             for label, value in self.selectors.items()
@@ -206,17 +190,16 @@ class Config:
 
     @property
     def interval_seconds(self) -> float:
-        """Seconds between two evaluations of the rules, as scaled."""
+        """Return the seconds between two evaluations of the rules, as scaled."""
         return seconds(self.time(self.time.rule_interval))
 
     @property
     def by(self) -> tuple[str, ...]:
-        """The labels every rule keeps: job and the configured ones."""
+        """Return the labels every rule keeps: job and the configured ones."""
         return ("job", *self.extra_labels)
 
 
-@dataclass(frozen=True)
-class BurnWindow:
+class BurnWindow(NamedTuple):
     """One pair of windows of a burn-rate alert.
 
     Attributes:
@@ -247,7 +230,7 @@ _BURN = (
 
 
 def burn_windows(slo: Slo) -> tuple[BurnWindow, ...]:
-    """The pairs of windows, with their factors for this period."""
+    """Return the pairs of windows, with their factors for this period."""
     return tuple(
         BurnWindow(
             budget, long, short, severity, wait, round(budget * seconds(slo.period) / seconds(long), 6)
@@ -256,88 +239,30 @@ def burn_windows(slo: Slo) -> tuple[BurnWindow, ...]:
     )
 
 
-# --- loading ----------------------------------------------------------------------------------
-
-T = TypeVar("T")
-
-
 def load(path: Path) -> Config:
     """Read a TOML file.
 
     Raises:
         ConfigurationError: the file cannot be read, or a key or value in it cannot be used.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError("--config", str(path), f"a readable TOML file ({error})") from error
-    return parse(data)
+    return toml.load(path, Config, name="--config")
 
 
 def parse(data: Mapping[str, Any]) -> Config:
-    """The configuration from parsed TOML.
+    """Return the configuration from parsed TOML.
 
     Raises:
         ConfigurationError: naming the key, its value and what is allowed.
     """
-    config = _build(Config, data, "")
-    for low, high in (
-        ("pruned_share_low", "pruned_share_high"),
-        ("params_ratio_low", "params_ratio_high"),
-        ("effectiveness_low", "effectiveness_tune"),
-        ("hit_rate_band_low", "hit_rate_band_high"),
-    ):
-        least, most = getattr(config.thresholds, low), getattr(config.thresholds, high)
-        if least > most:
-            raise ConfigurationError(f"thresholds.{low}", least, f"at most thresholds.{high} ({most})")
-    return config
+    return toml.convert(data, Config)
 
 
-def _build(kind: type[T], data: Any, prefix: str) -> T:
-    if not isinstance(data, dict):
-        raise ConfigurationError(prefix.rstrip("."), data, "a table")
-    hints = typing.get_type_hints(kind)
-    known = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]  # kind is a dataclass
-    values: dict[str, Any] = {}
-    for key, value in data.items():
-        if key not in known:
-            raise ConfigurationError(prefix + key, value, f"one of the keys {', '.join(known)}")
-        values[key] = _value(hints[key], value, known[key].metadata, prefix + key)
-    return kind(**values)
-
-
-def _value(hint: Any, value: Any, meta: Mapping[str, Any], name: str) -> Any:
-    if dataclasses.is_dataclass(hint):
-        return _build(typing.cast("type[Any]", hint), value, name + ".")
-    if hint is float:
-        low, high = meta["low"], meta["high"]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise ConfigurationError(name, value, f"a number from {low:g} to {high:g}")
-        return float(value)
-    if hint is str:
-        return _string(value, meta, name)
-    if isinstance(hint, types.GenericAlias) and hint.__origin__ is tuple:
-        if not isinstance(value, list):
-            raise ConfigurationError(name, value, "a list of strings")
-        return tuple(_string(item, meta, name) for item in value)
-    if not isinstance(value, dict):
-        raise ConfigurationError(name, value, "a table of strings")
-    return {key: _string(item, meta, f"{name}.{key}") for key, item in value.items()}
-
-
-def _string(value: Any, meta: Mapping[str, Any], name: str) -> str:
-    if not isinstance(value, str) or (meta["pattern"] and not re.fullmatch(meta["pattern"], value)):
-        raise ConfigurationError(name, value, meta["allowed"] or "a string")
-    return value
-
-
-def settings(kind: type = Config, prefix: str = "") -> Iterator[tuple[str, Any, str, str]]:
-    """All settings as (key, default, mark, meaning), for the documentation."""
-    hints = typing.get_type_hints(kind)
-    default = kind()
-    for item in dataclasses.fields(kind):
-        value = getattr(default, item.name)
-        if dataclasses.is_dataclass(hints[item.name]):
-            yield from settings(hints[item.name], f"{prefix}{item.name}.")
-        else:
-            yield prefix + item.name, value, item.metadata["mark"], item.metadata["doc"]
+def settings(kind: type[msgspec.Struct] = Config, prefix: str = "") -> Iterator[tuple[str, Any, str, str]]:
+    """Yield all settings as (key, default, mark, meaning), for the documentation."""
+    for setting in msgspec.structs.fields(kind):
+        if isinstance(setting.type, type) and issubclass(setting.type, msgspec.Struct):
+            yield from settings(setting.type, f"{prefix}{setting.name}.")
+            continue
+        default = setting.default if setting.default is not msgspec.NODEFAULT else setting.default_factory()
+        (words,) = (m for m in setting.type.__metadata__ if m.description)
+        yield prefix + setting.name, default, words.extra["mark"], words.description

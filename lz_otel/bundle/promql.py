@@ -20,6 +20,7 @@ side has lost.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue
@@ -32,8 +33,8 @@ from lz_otel.bundle._expr import (
     Value,
     Var,
     check_value,
+    literal,
     matcher,
-    number,
     quantile_of,
     ratio,
     variable,
@@ -60,12 +61,15 @@ __all__ = [
     "Regex",
     "Value",
     "Var",
-    "number",
+    "literal",
+    "pretty",
     "quantile_of",
     "ratio",
     "variable",
     "vector",
 ]
+
+_SET_OPERATOR = re.compile(r"(and|or|unless)\b")
 
 # Labels that the scrape or the receiver gives to every series.
 TARGET = ("job", "instance")
@@ -130,33 +134,33 @@ class Builder:
                 raise CatalogueError(f"{label!r} is no name of a label")
 
     def counter(self, metric: Metric, **where: Value) -> Range:
-        """Selector of a counter."""
+        """Return the selector of a counter."""
         return Range(*self._select(metric, (COUNTER,), "", where))
 
     def count(self, metric: Metric, **where: Value) -> Range:
-        """Selector of a histogram's number of samples."""
+        """Return the selector of a histogram's number of samples."""
         return Range(*self._select(metric, (HISTOGRAM,), "_count", where))
 
     def total(self, metric: Metric, **where: Value) -> Range:
-        """Selector of a histogram's sum of samples."""
+        """Return the selector of a histogram's sum of samples."""
         return Range(*self._select(metric, (HISTOGRAM,), "_sum", where))
 
     def bucket(self, metric: Metric, **where: Value) -> Range:
-        """Selector of a histogram's buckets, with the label ``le``."""
+        """Return the selector of a histogram's buckets, with the label ``le``."""
         text, labels = self._select(metric, (HISTOGRAM,), "_bucket", where)
         return Range(text, labels | {"le"})
 
     def gauge(self, metric: Metric, **where: Value) -> Expr:
-        """Selector of a gauge or an up-down counter."""
+        """Return the selector of a gauge or an up-down counter."""
         return Expr(*self._select(metric, (GAUGE, UP_DOWN), "", where))
 
     def recorded(self, series: Recorded, **where: Value) -> Expr:
-        """Selector of a recorded series."""
+        """Return the selector of a recorded series."""
         known = {label: Attribute(label) for label in (*series.labels, *self.extra)}
         return Expr(series.name + self._matchers(series.name, known, where), frozenset(known))
 
     def every_series(self) -> Expr:
-        """All series of this library: expensive, for counting them."""
+        """Return all series of this library: expensive, for counting them."""
         known = {label: Attribute(label) for label in (*TARGET, *self.extra)}
         rest = self._matchers("every series", known, {}).strip("{}")
         text = '{__name__=~"(lz|gen_ai)_.+"' + (f",{rest}" if rest else "") + "}"
@@ -165,13 +169,13 @@ class Builder:
     def quantile(
         self, q: float, metric: Metric, window: str, by: Iterable[str] = (), offset: str = "", **where: Value
     ) -> Expr:
-        """``histogram_quantile`` over summed buckets, in the unit of the metric."""
+        """Return ``histogram_quantile`` over summed buckets, in the unit of the metric."""
         return quantile_of(q, self.bucket(metric, **where).rate(window, offset), by)
 
     def mean(
         self, metric: Metric, window: str, by: Iterable[str] = (), offset: str = "", **where: Value
     ) -> Expr:
-        """Mean of a histogram: sum of samples by their number."""
+        """Return the mean of a histogram: sum of samples by their number."""
         names = tuple(by)
         total = self.total(metric, **where).rate(window, offset).sum(*names)
         return total / self.count(metric, **where).rate(window, offset).sum(*names).above(0)
@@ -189,7 +193,7 @@ class Builder:
         return text, frozenset(known)
 
     def _own_scope(self) -> tuple[str, ...]:
-        """Labels of the scope that no metric of ours has: they come from the users' set-up."""
+        """Return the labels of the scope that no metric of ours has: they come from the users' set-up."""
         ours = {a.label for m in catalogue.ALL for a in m.attributes}
         return tuple(label for label in self.scope if label not in ours)
 
@@ -201,3 +205,20 @@ class Builder:
         merged = [(k, v) for k, v in self.scope.items() if k in known and k not in where]
         merged += where.items()
         return "{" + ",".join(matcher(k, v) for k, v in merged) + "}" if merged else ""
+
+
+def pretty(expression: str) -> str:
+    """Break lines of PromQL before every set operator that is in at most one pair of brackets."""
+    out, depth, quoted = [], 0, False
+    for position, character in enumerate(expression):
+        before = expression[position - 1] if position else ""
+        if character == '"' and before != "\\":
+            quoted = not quoted
+        elif not quoted:
+            depth += character in "([{"
+            depth -= character in ")]}"
+            if character == " " and depth <= 1 and _SET_OPERATOR.match(expression, position + 1):
+                out.append("\n" + "  " * depth)
+                continue
+        out.append(character)
+    return "".join(out)

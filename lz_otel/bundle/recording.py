@@ -1,16 +1,16 @@
 """Recording rules: ``level:metric:operations``, and on top the names that the articles use.
 
 The level lists the labels that are left. Rates are taken before sums, ratios are guarded (nothing where
-nothing happened, 0 where a part is missing), and ratios are never averaged: windows longer than an hour divide
-averages of recorded rates, which costs no more with a hundred processes than with one.
+nothing happened, 0 where a part is missing), and ratios are never averaged: windows longer than an hour
+divide averages of recorded rates, which costs no more with a hundred processes than with one.
 
 Groups: ``lz-otel-overview`` (what the Overview reads, see :mod:`lz_otel.bundle.dashboards.recorded`),
 ``lz-otel-slo``, ``lz-otel-fast-path``, ``lz-otel-latency``, ``lz-otel-money`` and ``lz-otel-articles``.
 
 Windows in a name are nominal: with shortened windows the names stay.
 
-Names of the articles that are not here: ``decompression_latency_p95`` and ``kv_slice_efficiency`` are known to
-the vendor alone (004) and come under these very names with a scrape of its ``/v1/metrics``. So does
+Names of the articles that are not here: ``decompression_latency_p95`` and ``kv_slice_efficiency`` are known
+to the vendor alone (004) and come under these very names with a scrape of its ``/v1/metrics``. So does
 ``cache_hit_rate``, but a client knows its share of served calls too, so that one is recorded besides.
 """
 
@@ -19,7 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
+from lz_otel.bundle import _labels as labels
 from lz_otel.bundle.config import burn_windows, seconds
+from lz_otel.bundle.dashboards import recorded as overview
 from lz_otel.bundle.promql import Builder, Expr, Not, Recorded, quantile_of, ratio
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ __all__ = [
     "FAILED",
     "FALLBACK_SHARE",
     "FAST_DURATION",
-    "FAST_MECHANISMS",
     "FIRST_TOKEN",
     "GOOD",
     "HITS",
@@ -51,11 +52,6 @@ __all__ = [
 ]
 
 QUANTILES = (0.5, 0.95, 0.99)
-FAST_MECHANISMS = ("symbolic", "intent", "zeroing", "scheduling")
-ELIGIBLE = ("hit", "miss", "fallback")
-ASKED = ("hit", "fallback")
-FINISHED = ("ok", "error", "incomplete")
-FAILURE = ("error", "incomplete")
 
 CALLS = Recorded("job:llm_calls:rate5m", ("job",))
 GOOD = Recorded("job:llm_calls_good:rate5m", ("job",))
@@ -119,14 +115,12 @@ class RecordingRule(NamedTuple):
 
 
 def failures(window: str) -> Recorded:
-    """The series with the share of failed calls over that nominal window."""
+    """Return the series with the share of failed calls over that nominal window."""
     return Recorded(f"job:llm_failures_per_call:ratio_rate{window}", ("job",))
 
 
 def rules(config: Config) -> list[RecordingRule]:
-    """All recording rules, in the order in which they must be evaluated."""
-    from lz_otel.bundle.dashboards import recorded as overview  # the dashboards import this module
-
+    """Return all recording rules, in the order in which they must be evaluated."""
     b = config.builder()
     return [
         *(RecordingRule("lz-otel-overview", r.series, r.expr, "") for r in overview.rules(config)),
@@ -139,12 +133,12 @@ def rules(config: Config) -> list[RecordingRule]:
 
 
 def finished_failed(config: Config, b: Builder, window: str, *by: str) -> tuple[Expr, Expr]:
-    """Rates of finished and of failed calls; harmless errors are in neither, given-up calls are not finished."""
+    """Return the rates of finished and of failed calls; harmless errors and given-up calls are in neither."""
     where: dict[str, Value] = {}
     if config.slo.harmless_errors:
         where["error_type"] = Not(config.slo.harmless_errors)
-    finished = b.count(c.INFERENCE_DURATION, lz_ending=FINISHED, **where).rate(window).sum(*by)
-    failed = b.count(c.INFERENCE_DURATION, lz_ending=FAILURE, **where).rate(window).sum(*by)
+    finished = b.count(c.INFERENCE_DURATION, lz_ending=labels.FINISHED_ENDINGS, **where).rate(window).sum(*by)
+    failed = b.count(c.INFERENCE_DURATION, lz_ending=labels.FAILED_ENDINGS, **where).rate(window).sum(*by)
     return finished, failed
 
 
@@ -178,23 +172,27 @@ def _verdicts(config: Config, b: Builder, verdicts: tuple[str, ...], window: str
 def _fast_path(config: Config, b: Builder) -> Iterator[RecordingRule]:
     group = "lz-otel-fast-path"
     for series, part, whole, window, doc in (
-        (HITS, ("hit",), ELIGIBLE, "5m", "Hits of the calls that could have hit."),
-        (HITS_30M, ("hit",), ELIGIBLE, "30m", "Hits of the calls that could have hit, over 30 minutes."),
-        (HONOURED, ("hit",), ASKED, "5m", "Hits of the calls that asked."),
+        (HITS, ("hit",), labels.ELIGIBLE, "5m", "Hits of the calls that could have hit."),
+        (
+            HITS_30M,
+            ("hit",),
+            labels.ELIGIBLE,
+            "30m",
+            "Hits of the calls that could have hit, over 30 minutes.",
+        ),
+        (HONOURED, ("hit",), labels.ASKED, "5m", "Hits of the calls that asked."),
     ):
         expr = ratio(_verdicts(config, b, part, window), _verdicts(config, b, whole, window))
         yield RecordingRule(group, series, expr, doc)
-    # An answer that the application rejects was a hit when it came: it is among the reasons, not among the verdicts.
+    # An answer that the application rejects was a hit when it came: it is a reason, and no verdict.
     fallen = b.counter(c.FAST_PATH_FALLBACKS).rate(config.time("5m")).sum(*config.by, "mechanism")
-    expr = ratio(fallen, _verdicts(config, b, ASKED, "5m"))
+    expr = ratio(fallen, _verdicts(config, b, labels.ASKED, "5m"))
     yield RecordingRule(
         group, FALLBACK_SHARE, expr, "Fallbacks, rejected answers among them, by the calls that asked."
     )
 
 
 def _latency(config: Config, b: Builder) -> Iterator[RecordingRule]:
-    from lz_otel.bundle.dashboards import recorded as overview
-
     group = "lz-otel-latency"
     fast = b.bucket(c.INFERENCE_DURATION, lz_ending="ok", lz_path="fast").rate(config.time("5m"))
     doc = "Buckets of the answered calls of the fast path, by the mechanism that served them."
@@ -228,20 +226,20 @@ def _money(config: Config, b: Builder) -> Iterator[RecordingRule]:
 
 
 def effectiveness(config: Config, b: Builder, window: str) -> Expr:
-    """Mean quality of the pruned group by that of the control group, per score (001)."""
+    """Return the mean quality of the pruned group by that of the control group, per score (001)."""
     by = (*config.by, "metric")
     pruned = b.mean(c.QUALITY, window, by, lz_group=config.pruned_group)
     return pruned.op("/", b.mean(c.QUALITY, window, by, lz_group=config.control_group).above(0))
 
 
 def consistency(config: Config, b: Builder, window: str) -> Expr:
-    """Share of repeated deterministic requests that were answered the same (002)."""
+    """Return the share of repeated deterministic requests that were answered the same (002)."""
     same = b.counter(c.INTENT_REPEATS, intent="deterministic", result="same").rate(window).sum(*config.by)
     return ratio(same, b.counter(c.INTENT_REPEATS, intent="deterministic").rate(window).sum(*config.by))
 
 
 def context_preservation(config: Config, b: Builder, window: str) -> Expr:
-    """Mean seconds spent on preserving tagged context; 0 where pruning is on and nothing is tagged (001)."""
+    """Return mean seconds for preserving tagged context; 0: pruning is on, nothing is tagged (001)."""
     pruning = b.counter(c.ORIGINAL_TOKENS).rate(window).sum(*config.by)
     return b.mean(c.CONTEXT_PRESERVATION, window, config.by).or_(0 * pruning)
 
@@ -252,9 +250,9 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
     symbolic: dict[str, Value] = {"mechanism": "symbolic"}
     anthropic: dict[str, Value] = {"gen_ai_provider_name": "anthropic"}
     verdict = b.counter(c.FAST_PATH_CALLS, verdict="hit", **symbolic).rate(five).sum(*by)
-    eligible = b.counter(c.FAST_PATH_CALLS, verdict=ELIGIBLE, **symbolic).rate(five).sum(*by)
+    eligible = b.counter(c.FAST_PATH_CALLS, verdict=labels.ELIGIBLE, **symbolic).rate(five).sum(*by)
     served = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict="hit").rate(five).sum(*by)
-    asked = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=ELIGIBLE).rate(five).sum(*by)
+    asked = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=labels.ELIGIBLE).rate(five).sum(*by)
     intents = b.counter(c.INTENT_CALLS).rate(five)
     changed = b.counter(c.INTENT_TRANSITIONS, changed="true").rate(hour).sum(*by)
     fallbacks = b.counter(c.FAST_PATH_CALLS, mechanism="zeroing", verdict="fallback")
@@ -319,7 +317,10 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
         ),
         "cache_hit_rate": (
             ratio(served, asked).label_replace("layer", "zero", "", ""),
-            "Share of calls served across requests, as the client saw it (C); the vendor's own has another job.",
+            (
+                "Share of calls served across requests, as the client saw it (C); "
+                "the vendor's own has another job."
+            ),
         ),
     }
     for name, series in ARTICLE_NAMES.items():

@@ -1,12 +1,12 @@
-"""A runbook per alert, from the alert's own definition: its queries come from the same builder as the alert."""
+"""A runbook per alert, from the alert's own definition and with queries of the same builder."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lz_otel.bundle._yaml import pretty
 from lz_otel.bundle.alerts import alerts
 from lz_otel.bundle.config import dashboard_uid, settings
+from lz_otel.bundle.promql import pretty
 
 if TYPE_CHECKING:
     from lz_otel.bundle.alerts import Alert
@@ -27,12 +27,12 @@ _KIND = {"symptom": "a symptom: users or payers feel it", "cause": "a cause or a
 
 
 def runbooks(config: Config) -> dict[str, str]:
-    """File name and Markdown of every runbook."""
+    """Return the Markdown of every runbook by its file name."""
     return {f"{alert.name}.md": runbook(config, alert) for alert in alerts(config)}
 
 
 def runbook(config: Config, alert: Alert) -> str:
-    """Meaning, Impact, Diagnosis, Mitigation, and when the alert fires."""
+    """Return a runbook: meaning, impact, diagnosis, mitigation, and when the alert fires."""
     lines = [
         f"# {alert.name}",
         "",
@@ -72,7 +72,8 @@ def runbook(config: Config, alert: Alert) -> str:
     if alert.guard != "-":
         lines += ["What would make it noisy, and the guard: " + alert.guard, ""]
     if alert.muted_by:
-        lines += [f"Muted while one of these fires for the same job: {', '.join(alert.muted_by)}.", ""]
+        names = ", ".join(mute.alert for mute in alert.muted_by)
+        lines += [f"Muted while one of these fires for the same job: {names}.", ""]
     return "\n".join(lines)
 
 
@@ -81,7 +82,7 @@ def _code(text: str, indent: str) -> list[str]:
 
 
 def overview(config: Config) -> str:
-    """The list of all alerts and of all settings, as Markdown."""
+    """Return the list of all alerts and of all settings, as Markdown."""
     lines = [
         "# Alerts of lz-otel",
         "",
@@ -91,12 +92,18 @@ def overview(config: Config) -> str:
         "|---|---|---|",
         "| `rules/recording.yml`, `rules/alerts.yml` | rules for Prometheus; load both | generated |",
         "| `runbooks/` | one page per alert | generated |",
-        "| `alertmanager.yml`, `templates/lz-otel.tmpl` | routes, inhibitions, receivers, messages | by hand |",
+        "| `alertmanager.yml` | routes, receivers; inhibitions | by hand; the marked part generated |",
+        (
+            "| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what "
+            "| by hand; generated |"
+        ),
         "| `tests/` | unit tests of the rules, for `promtool test rules` | by hand |",
         "",
         (
-            "`critical` pages: users get errors or somebody else's data, or money or access is gone, and no retry helps. "
-            "`warning` makes a ticket: slower, dearer or less sure than promised, until somebody changes something. "
+            "`critical` pages: users get errors or somebody else's data, or money or access is gone, and no "
+            "retry helps. "
+            "`warning` makes a ticket: slower, dearer or less sure than promised, until somebody changes "
+            "something. "
             "`info` is shown on dashboards only. `off` has no rule until you set its budget below."
         ),
         "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -94,14 +95,24 @@ def simulate(
     )
 
 
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
-)
-def bundle(context: typer.Context) -> None:
-    """Write dashboards, recording rules, alerts and runbooks (see: bundle --help)."""
-    from lz_otel.bundle.render import main as render
+@app.command()
+def bundle(
+    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path(),
+    config: Annotated[Path | None, typer.Option(help="TOML file; see alerts/README.md for its keys.")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="prometheus, prometheus-operator or grafana-provisioning.")
+    ] = "prometheus",
+    write: Annotated[bool, typer.Option("--write", help="Write the files (default).")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; list stale files and return 1.")
+    ] = False,
+) -> None:
+    """Write dashboards, recording rules, alerts and runbooks, in the form that a set-up loads."""
+    if write and check:
+        raise typer.BadParameter("--write and --check exclude each other")
+    from lz_otel.bundle.render import run
 
-    raise typer.Exit(render(context.args))
+    raise typer.Exit(run(out, config, form, check=check))
 
 
 @app.command()

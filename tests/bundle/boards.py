@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
+from lz_otel.mechanisms import FAMILIES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -94,6 +96,6 @@ def resolve(expr: str, *, mechanism: str = "", rate: str = "4m", span: int = 108
         "before": "1h",
         "slo": "0.995",
         "budget": "100",
-        "mechanism": mechanism or "symbolic|pruning|intent|zeroing|scheduling",
+        "mechanism": mechanism or "|".join(FAMILIES),
     }
     return re.sub(r"\$(\w+)", lambda m: values[m[1]], expr)

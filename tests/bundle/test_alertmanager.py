@@ -1,4 +1,4 @@
-"""Alertmanager's file before amtool: valid, routed as meant, muting as the alerts say, readable on a phone."""
+"""Alertmanager's file before amtool: valid, routed as meant, muting as the alerts say, readable."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from lz_otel.bundle.alertmanager import with_inhibitions
 from lz_otel.bundle.alerts import alerts
-from lz_otel.bundle.config import Config
+from lz_otel.bundle.config import Config, parse
 from tests.peers import need
 
 ALERTS = Path(__file__).resolve().parents[2] / "alerts"
@@ -69,19 +71,44 @@ def test_secrets_are_in_files_only() -> None:
 
 def _inhibitions() -> set[tuple[str, str]]:
     """(source, target) of every rule that names its alerts."""
-    found = set()
-    for block in FILE.read_text().split("inhibit_rules:")[1].split("\nreceivers:")[0].split("  - name: ")[1:]:
-        source, target = block.split("target_matchers")
-        names = re.findall(r'alertname =~? "([^"]+)"', source)
-        for left in names:
-            for right in re.search(r'alertname =~? "([^"]+)"', target).group(1).split("|"):  # type: ignore[union-attr]  # each has one
-                found.add((left, right))
-    return found
+    pairs = set()
+    for rule in yaml.safe_load(FILE.read_text())["inhibit_rules"]:
+        sources = re.findall(r'alertname =~? "([^"]+)"', " ".join(rule["source_matchers"]))
+        targets = re.findall(r'alertname =~? "([^"]+)"', " ".join(rule["target_matchers"]))
+        pairs |= {(source, target) for source in sources for names in targets for target in names.split("|")}
+    return pairs
 
 
 def test_inhibitions_are_those_of_the_alerts() -> None:
     """What the runbook says is muted is what Alertmanager mutes, and nothing else."""
-    assert {(by, a.name) for a in alerts(Config()) for by in a.muted_by} == _inhibitions()
+    assert {(mute.alert, a.name) for a in alerts(Config()) for mute in a.muted_by} == _inhibitions()
+
+
+def test_committed_inhibitions_are_fresh() -> None:
+    """The marked part of Alertmanager's file is what the alerts give, and other alerts give another."""
+    text = FILE.read_text()
+    assert text == with_inhibitions(text, Config())
+    assert text != with_inhibitions(text, parse({"disabled_alerts": ["LLMProviderFailing"]}))
+
+
+def test_a_file_without_the_marks_is_left_alone() -> None:
+    """A user's own file is not touched where the marks are gone."""
+    assert "route: {}\n" == with_inhibitions("route: {}\n", Config())
+
+
+def test_labels_of_an_inhibition_are_labels_of_both_alerts() -> None:
+    """A label that must agree is carried by the alert that mutes and by the one that is muted."""
+    labels = {
+        a.name: {label for c in a.conditions for label in (*c.expr.labels, *dict(c.labels), "severity")}
+        for a in alerts(Config())
+    }
+    wrong = []
+    for alert in alerts(Config()):
+        for mute in alert.muted_by:
+            both = labels[alert.name] & labels[mute.alert]
+            wrong += [(alert.name, label) for label in mute.equal if label not in both]
+            wrong += [(mute.alert, label) for label, _ in mute.where if label not in labels[mute.alert]]
+    assert [] == wrong
 
 
 def _message(folder: Path, status: str, template: str) -> str:
@@ -90,10 +117,10 @@ def _message(folder: Path, status: str, template: str) -> str:
         "labels": {"alertname": "LLMProviderFailing", "job": "support-bot", "severity": "critical"},
         "annotations": {
             "summary": "Most calls to one LLM provider fail.",
-            "description": "97 % of the calls of support-bot to anthropic failed over 5 minutes (threshold: 50 %).",
+            "description": "97 % of the calls of support-bot to anthropic failed over 5 minutes "
+            "(threshold: 50 %).",
             "runbook_url": "https://example.org/LLMProviderFailing.md",
             "dashboard_url": "http://localhost:3000/d/abc?var-job=support-bot",
-            "mutes": "LLMRetriesHigh",
         },
         "startsAt": "2026-11-02T12:30:00Z",
         "endsAt": "2026-11-02T13:00:00Z",
@@ -141,9 +168,11 @@ def test_title_says_who_is_hit_and_by_what(tmp_path: Path) -> None:
 
 def test_text_can_be_acted_on_from_a_phone(tmp_path: Path) -> None:
     """Figure, threshold, since when, what is muted, and three links."""
-    expected = """\
+    names = [a.name for a in alerts(Config()) if "LLMProviderFailing" in {m.alert for m in a.muted_by}]
+    muted = ", ".join(names)
+    expected = f"""\
 97 % of the calls of support-bot to anthropic failed over 5 minutes (threshold: 50 %).
-Since Nov 2 12:30 UTC. Muted by this: LLMRetriesHigh.
+Since Nov 2 12:30 UTC. Muted by this: {muted}.
 
 Dashboard: http://localhost:3000/d/abc?var-job=support-bot&from=1793620800000&to=now
 Runbook: https://example.org/LLMProviderFailing.md

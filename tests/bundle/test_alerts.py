@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lz_otel import cli
 from lz_otel.bundle.alerts import SEVERITIES, alerts, groups, rule
 from lz_otel.bundle.config import Config, parse, seconds
-from lz_otel.bundle.render import alert_groups, files, main, stale
+from lz_otel.bundle.render import alert_groups, files, stale
 from lz_otel.errors import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +89,7 @@ def test_pages_are_for_symptoms() -> None:
 def test_muting_alerts_exist() -> None:
     """What mutes an alert is an alert."""
     names = {a.name for a in ALERTS}
-    assert set() == {m for a in ALERTS for m in a.muted_by} - names
+    assert set() == {mute.alert for a in ALERTS for mute in a.muted_by} - names
 
 
 def test_alerts_can_be_left_out_and_unknown_ones_are_refused() -> None:
@@ -119,11 +120,16 @@ def test_only_budgets_are_off() -> None:
 
 
 def test_a_layer_that_is_down_is_told_before_its_symptoms() -> None:
-    """Its window and `for` together are shorter than the `for` of each alert that it mutes: none of them is sent first."""
+    """Its window and `for` together are shorter than the `for` of each alert that it mutes."""
     gone = next(a for a in ALERTS if a.name == "LLMFastPathGone")
     (window,) = set(re.findall(r"_total\{[^}]*\}\[(\w+)\]", gone.conditions[0].expr.text))
     first = seconds(window) + seconds(gone.conditions[0].wait) + Config().interval_seconds
-    late = {a.name: seconds(c.wait) for a in ALERTS if gone.name in a.muted_by for c in a.conditions}
+    late = {
+        a.name: seconds(c.wait)
+        for a in ALERTS
+        for c in a.conditions
+        if gone.name in {mute.alert for mute in a.muted_by}
+    }
     assert len(late) > 5
     assert {} == {name: wait for name, wait in late.items() if wait <= first}
 
@@ -148,27 +154,53 @@ def test_committed_rules_and_runbooks_are_fresh() -> None:
     assert [] == stale(ROOT, files(Config(), with_dashboards=False))
 
 
+def bundle(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
+    """Exit status of ``lz-otel bundle``."""
+    monkeypatch.setattr("sys.argv", ["lz-otel", "bundle", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code
+
+
 @pytest.mark.parametrize("form", ["prometheus", "prometheus-operator", "grafana-provisioning"])
-def test_check_lists_what_is_stale(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_lists_what_is_stale(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """--check names missing, changed and left-over files and returns 1; writing removes them."""
     pytest.importorskip("grafana_foundation_sdk")
+    pytest.importorskip("typer")
     args = ["--out", str(tmp_path), "--format", form]
-    assert 0 == main(args)
-    assert 0 == main([*args, "--check"])
+    assert 0 == bundle(monkeypatch, *args)
+    assert 0 == bundle(monkeypatch, *args, "--check")
     page = tmp_path / "alerts/runbooks/LLMHitRateLow.md"
     page.rename(page.with_name("LLMOld.md"))
     capsys.readouterr()
-    assert 1 == main([*args, "--check"])
+    assert 1 == bundle(monkeypatch, *args, "--check")
     assert (
         "stale: alerts/runbooks/LLMHitRateLow.md\nstale: alerts/runbooks/LLMOld.md\n"
         == capsys.readouterr().out
     )
-    assert 0 == main(args)
-    assert 0 == main([*args, "--check"])
+    assert 0 == bundle(monkeypatch, *args)
+    assert 0 == bundle(monkeypatch, *args, "--check")
     assert not page.with_name("LLMOld.md").exists()
 
 
-def test_wrong_settings_end_with_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong form is told in one line."""
-    assert 2 == main(["--out", str(tmp_path), "--format", "xml"])
-    assert "format='xml' cannot be used" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--format", "xml"), "format='xml' cannot be used"),
+        (("--config", "none.toml"), "--config='none.toml' cannot be used"),
+        (("--write", "--check"), "exclude each other"),
+    ],
+)
+def test_wrong_settings_end_with_two(
+    arguments: tuple[str, ...],
+    error: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A wrong form, a missing file and options that exclude each other end with 2 and an error."""
+    pytest.importorskip("typer")
+    assert 2 == bundle(monkeypatch, "--out", str(tmp_path), *arguments)
+    assert error in capsys.readouterr().err

@@ -82,7 +82,7 @@ def test_pinned(name: str) -> None:
 
 @each_service
 def test_bounded_and_closed(name: str) -> None:
-    """Memory, processor and processes are bounded, no capabilities, and ports are open on this machine only."""
+    """Memory, processor and processes are bounded, no capabilities, ports open on this machine only."""
     service = SERVICES[name]
     for key in ("mem_limit", "cpus", "pids_limit", "restart", "logging"):
         assert service.get(key), key
@@ -160,7 +160,7 @@ def test_no_default_password() -> None:
 
 
 def test_grafana_provisioning() -> None:
-    """The provisioned folder is where the dashboards are mounted, home is one of them, the source is Prometheus."""
+    """Dashboards are mounted where they are provisioned, home is one, the source is Prometheus."""
     mounts = {target: source for source, target, _ in bind_mounts(SERVICES["grafana"])}
     folder = mounts["/etc/grafana/provisioning"]
     (provider,) = yaml.safe_load((folder / "dashboards/lz-otel.yml").read_text())["providers"]
@@ -286,7 +286,7 @@ def test_sink_escapes(sink: str) -> None:
 
 
 def test_alertmanager_notifies_the_sink(tmp_path: Path, sink: str) -> None:
-    """A real Alertmanager with the mounted configuration sends a page to the sink; the watchdog only checks in."""
+    """A real Alertmanager with the mounted configuration sends a page; the watchdog only checks in."""
     folder = mirror("alertmanager", tmp_path, "/etc/alertmanager")
     (folder / "secrets/webhook_url").write_text(sink + "/")
     (folder / "secrets/watchdog_url").write_text(sink + "/watchdog")

@@ -66,9 +66,9 @@ def test_a_file_overrides_what_it_names(tmp_path: Path) -> None:
         ({"slo": 0.99}, "slo=0.99 cannot be used: expected a table"),
         (
             {"time": {"windows": {"5m": "soon"}}},
-            "time.windows.5m='soon' cannot be used: expected a duration such as 10s",
+            "time.windows.5m='soon' cannot be used: expected a duration such as 15s",
         ),
-        ({"extra_labels": ["a-b"]}, "extra_labels='a-b' cannot be used: expected names of labels"),
+        ({"extra_labels": ["a-b"]}, "extra_labels[0]='a-b' cannot be used: expected a name of a label"),
         ({"extra_labels": "cluster"}, "expected a list of strings"),
         ({"selectors": "env"}, "expected a table of strings"),
         ({"urls": {"runbook": "https://example.org/"}}, "an address with {alert} in it"),
@@ -119,3 +119,13 @@ def test_every_setting_says_what_it_means() -> None:
     rows = list(settings())
     assert len(rows) > 80
     assert [] == [key for key, _, mark, doc in rows if mark not in ("A", "C", "D") or len(doc) < 10]
+
+
+def test_errors_of_a_file_name_it(tmp_path: Path) -> None:
+    """A wrong value in a file is named with the option and the file."""
+    path = tmp_path / "my.toml"
+    path.write_text("[slo]\nobjective = 2\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load(path)
+    expected = f"--config ({path}) slo.objective=2 cannot be used: expected a number from 0.5 to 0.99999"
+    assert expected == str(caught.value)

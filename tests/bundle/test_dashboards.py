@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from lz_otel import catalogue
@@ -89,7 +89,7 @@ def test_identity(board: dict[str, Any]) -> None:
 
 @each_board
 def test_panels_have_what_readers_need(board: dict[str, Any]) -> None:
-    """Every panel has a title, a description, a unit, a word for "nothing", targets and the variable source."""
+    """Every panel has title, description, unit, a word for "nothing", targets and the variable source."""
     source = {"type": "prometheus", "uid": "${datasource}"}
     for panel in panels(board):
         defaults = panel["fieldConfig"]["defaults"]
@@ -164,7 +164,7 @@ def test_links_and_annotations(board: dict[str, Any]) -> None:
 
 @each_board
 def test_names_and_labels_exist(board: dict[str, Any]) -> None:
-    """Each name is one that the library exposes or a rule records; each label exists on it; each literal can be."""
+    """Each name is exposed or recorded; each label exists on it; each literal can be."""
     names = known()
     expressions = [t.expr for t in targets(board)] + [a["expr"] for a in board["annotations"]["list"]]
     for expr in expressions:
@@ -274,9 +274,9 @@ def test_units_fit_the_metrics(board: dict[str, Any]) -> None:
 def test_red_is_failure_only(board: dict[str, Any]) -> None:
     """Nothing but errors, broken limits and firing pages is red."""
     good = re.compile(
-        r"error|incomplete|failed|contradiction|ghost|firing|page|stop|On fire|budget|headroom|left|answered|Gates|"
-        r"limited|Attempts|signals|saving|Saved|written|price|Overhead|Label sets|Models|Fallback|p99|What fired|limits|"
-        r"per call|tried again",
+        r"error|incomplete|failed|contradiction|ghost|firing|page|stop|On fire|budget|headroom|left|answered|"
+        r"Gates|limited|Attempts|signals|saving|Saved|written|price|Overhead|Label sets|Models|Fallback|"
+        r"p99|What fired|limits|per call|tried again",
         re.IGNORECASE,
     )
     for panel in panels(board):
@@ -298,8 +298,9 @@ def test_red_is_failure_only(board: dict[str, Any]) -> None:
 def test_thresholds_come_from_the_configuration() -> None:
     """A threshold that the user sets is the line in the charts and the figure in the text."""
     base = Config()
-    config = dataclasses.replace(
-        base, thresholds=dataclasses.replace(base.thresholds, hit_rate_low=0.613, effectiveness_low=0.9123)
+    config = msgspec.structs.replace(
+        base,
+        thresholds=msgspec.structs.replace(base.thresholds, hit_rate_low=0.613, effectiveness_low=0.9123),
     )
     text = dashboards(config)[DASHBOARD_FILES["families"]]
     plain = dashboards(base)[DASHBOARD_FILES["families"]]
@@ -309,7 +310,7 @@ def test_thresholds_come_from_the_configuration() -> None:
 
 
 def test_overview_reads_recorded_series_only() -> None:
-    """The Overview's queries touch recorded series and ALERTS, so their cost does not grow with the processes."""
+    """The Overview queries recorded series and ALERTS, so its cost does not grow with the processes."""
     recorded = {rule.series.name for rule in recording.rules(Config())}
     board = load(next(p for p in FILES if p.name == DASHBOARD_FILES["overview"]))
     used = {s.name for t in targets(board) for s in selectors(t.expr)}

@@ -9,8 +9,9 @@ import pytest
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording
+from lz_otel.bundle._labels import FAMILIES, MODEL, PROVIDER
 from lz_otel.bundle.config import Config
-from lz_otel.bundle.dashboards.queries import FAMILIES, MODEL, PROVIDER, Queries
+from lz_otel.bundle.dashboards.queries import Queries
 from lz_otel.lab.history import _replay, history
 from lz_otel.lab.history._series import Process
 from tests.bundle.boards import FILES, load, panels, resolve, selectors, targets
@@ -130,7 +131,7 @@ def test_shares_stay_between_0_and_1(loaded: tuple[Prometheus, int, int]) -> Non
 
 
 def test_a_service_without_families_is_quiet(loaded: tuple[Prometheus, int, int]) -> None:
-    """For a service without any family "On the fast path" is empty ("off"), not 0 %, and nothing fell back."""
+    """Without any family "On the fast path" is empty ("off"), not 0 %, and nothing fell back."""
     server, _, end = loaded
     board = load(next(p for p in FILES if "overview" in p.name))
     by_title = {t.title: t for t in targets(board)}
@@ -152,7 +153,7 @@ def test_totals_from_recorded_rates(loaded: tuple[Prometheus, int, int]) -> None
     assert float(recorded[0]["value"][1]) == pytest.approx(float(counted[0]["value"][1]), rel=0.02)
 
 
-# --- the most often wrong panel (hit rates of 878 %): the shipped expressions on six known answers ------------
+# --- the most often wrong panel (hit rates of 878 %): the shipped expressions on six known answers ----------
 
 ANSWERS = [  # provider, model, uncached, read, written
     ("anthropic", "claude-sonnet-4-5", 1000, 0, 9000),

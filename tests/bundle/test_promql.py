@@ -15,7 +15,7 @@ from lz_otel.bundle.promql import (
     Recorded,
     Regex,
     Var,
-    number,
+    literal,
     quantile_of,
     ratio,
     variable,
@@ -72,11 +72,11 @@ def test_brackets_follow_precedence() -> None:
 @given(st.integers(0, 5), st.lists(st.sampled_from("+-*/"), min_size=1, max_size=5))
 def test_arithmetic_means_what_python_means(seed: int, operators: list[str]) -> None:
     """Whatever is combined, the text evaluates to the figure that Python gets for the same combination."""
-    text, value = number(seed + 1), float(seed + 1)
+    text, value = literal(seed + 1), float(seed + 1)
     for position, operator in enumerate(operators):
         other = float(position + 2)
         left = position % 2 == 0
-        text = text.op(operator, other) if left else number(other).op(operator, text)
+        text = text.op(operator, other) if left else literal(other).op(operator, text)
         x, y = (value, other) if left else (other, value)
         if operator == "/" and y == 0:
             return

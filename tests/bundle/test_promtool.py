@@ -36,7 +36,7 @@ def test_rule_files_are_valid() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", TESTS, ids=lambda p: p.name)
 def test_unit_tests_of_the_rules(path: Path) -> None:
-    """Alerts fire on one side of each edge and not on the other; recorded series have the articles' figures."""
+    """Alerts fire on one side of each edge only; recorded series have the articles' figures."""
     code, text = run("test", "rules", str(path))
     assert 0 == code, text
 

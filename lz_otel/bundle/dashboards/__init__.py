@@ -17,7 +17,7 @@ __all__ = ["boards", "dashboards"]
 
 
 def boards(config: Config | None = None) -> list[Board]:
-    """All dashboards, in the order in which they are read.
+    """Return all dashboards, in the order in which they are read.
 
     Raises:
         MissingDependencyError: the extra ``bundle`` is not installed.
@@ -41,7 +41,7 @@ def boards(config: Config | None = None) -> list[Board]:
 
 
 def dashboards(config: Config | None = None) -> dict[str, str]:
-    """File name -> JSON text of every dashboard; the same on every run.
+    """Return the JSON text of every dashboard by its file name; the same on every run.
 
     Raises:
         MissingDependencyError: the extra ``bundle`` is not installed.

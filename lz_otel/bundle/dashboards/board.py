@@ -44,7 +44,7 @@ def label_values(
     regex: str = "",
     multi: bool = True,
 ) -> Any:
-    """A variable with the values of a label.
+    """Return a variable with the values of a label.
 
     ``allValue`` is ``.*``: calls outside an operation have an empty route, operations have no model.
     """
@@ -64,7 +64,7 @@ def label_values(
 
 
 def choice(name: str, title: str, *values: str) -> Any:
-    """A variable with a fixed list; the first value is the default."""
+    """Return a variable with a fixed list; the first value is the default."""
     return (
         dashboard.CustomVariable(name)
         .label(title)
@@ -75,7 +75,7 @@ def choice(name: str, title: str, *values: str) -> Any:
 
 
 def text_box(name: str, title: str, default: str) -> Any:
-    """A variable to type in."""
+    """Return a variable to type in."""
     option = model.VariableOption(text=default, value=default, selected=True)
     return (
         dashboard.TextBoxVariable(name).label(title).default_value(default).current(option).options([option])
@@ -153,7 +153,7 @@ class Board:
 
     @property
     def file(self) -> str:
-        """Name of the JSON file."""
+        """Return the name of the JSON file."""
         return DASHBOARD_FILES[self.name]
 
     def row(self, title: str, *tiles: Tile, collapsed: bool = False, repeat: str = "") -> Board:
@@ -186,7 +186,7 @@ class Board:
         return self
 
     def json(self) -> str:
-        """The dashboard as text, the same on every run."""
+        """Return the dashboard as text, the same on every run."""
         board = json.loads(JSONEncoder(sort_keys=True).encode(self.board.build()))
         for mark in board["annotations"]["list"]:
             # Keys of the Prometheus data source, which the SDK's model does not know.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
-from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up, verdicts
-from lz_otel.bundle.dashboards.queries import HOUR, MODEL, ROUTE, Queries
+from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up, verdicts
+from lz_otel.bundle.dashboards.queries import HOUR, Queries
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
@@ -19,21 +20,27 @@ NONE = "no cache in use"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     q = Queries(config)
-    tokens = style.INPUT_TOKENS
-    misses = q.per_minute(c.PROMPT_CACHE_MISSES)
-    reads = q.over(c.CACHE_READ_TOKENS) / q.over(c.PROMPT_CACHE_WRITE_TOKENS).above(0)
-    worst = q.over(c.PROMPT_CACHE_MISSES, ROUTE, MODEL, "reason").above(0).topk(10)
     board = Board(
         "caches",
         "Prompt & response cache",
         "Does caching pay, why do calls miss, and where?",
         hours=6,
     )
+    _prompt_cache(board, q)
+    _misses(board, q)
+    _tokens(board, q)
+    _response_cache(board, q)
+    return board
+
+
+def _prompt_cache(board: Board, q: Queries) -> None:
+    misses = q.per_minute(c.PROMPT_CACHE_MISSES)
+    reads = q.over(c.CACHE_READ_TOKENS) / q.over(c.PROMPT_CACHE_WRITE_TOKENS).above(0)
     board.row(
         "Prompt cache",
-        number(
+        stat(
             "Input tokens from cache",
             "Tokens read from the cache / all input tokens (which include them): what the bill sees.",
             Query(q.from_cache()),
@@ -41,7 +48,7 @@ def build(config: Config) -> Board:
             decimals=1,
             empty="no tokens",
         ),
-        number(
+        stat(
             "Calls that hit",
             "Of calls that could have hit. One long miss can cost more than many short hits.",
             Query(q.hit(mechanism="prompt_cache")),
@@ -49,7 +56,7 @@ def build(config: Config) -> Board:
             decimals=1,
             empty=NONE,
         ),
-        number(
+        stat(
             "Reads per token written",
             "Over the range. Break-even at list price: 0.28 for writes of 5 minutes, 1.1 for 1 hour.",
             Query(reads),
@@ -58,7 +65,7 @@ def build(config: Config) -> Board:
             steps=((None, style.BAD), (0.3, style.WARN), (1.2, style.GOOD)),
             empty="no paid writes",
         ),
-        number(
+        stat(
             "Net saving per hour",
             "Saved by reads, less what writes cost beyond full price.",
             Query(HOUR * q.saved(mechanism="prompt_cache")),
@@ -67,7 +74,7 @@ def build(config: Config) -> Board:
             steps=((None, style.BAD), (0, style.GOOD)),
             empty=NONE,
         ),
-        number(
+        stat(
             "Misses per minute",
             "Calls that could have hit and did not.",
             Query(misses.or_(0 * q.per_second(c.FAST_PATH_CALLS, mechanism="prompt_cache"))),
@@ -75,7 +82,7 @@ def build(config: Config) -> Board:
             decimals=1,
             empty=NONE,
         ),
-        number(
+        stat(
             "Response cache hits",
             "Answers that a gateway gave from its own store; no model ran.",
             Query(q.hit(mechanism="response_cache")),
@@ -84,12 +91,16 @@ def build(config: Config) -> Board:
             empty="off",
         ),
     )
+
+
+def _misses(board: Board, q: Queries) -> None:
+    worst = q.over(c.PROMPT_CACHE_MISSES, ROUTE, MODEL, "reason").above(0).topk(10)
     board.row(
         "",
         lines(
             "Why do calls miss?",
-            "Misses per minute by reason, the vendor's own where it gives one. A new colour after a release names what "
-            "the release broke.",
+            "Misses per minute by reason, the vendor's own where it gives one. A new colour after a release "
+            "names what the release broke.",
             Query(q.per_minute(c.PROMPT_CACHE_MISSES, "reason").above(0), "{{reason}}"),
             unit="cpm",
             size=(12, 8),
@@ -106,6 +117,10 @@ def build(config: Config) -> Board:
             empty="no misses",
         ),
     )
+
+
+def _tokens(board: Board, q: Queries) -> None:
+    tokens = style.INPUT_TOKENS
     board.row(
         "",
         lines(
@@ -130,6 +145,9 @@ def build(config: Config) -> Board:
             empty="no tokens",
         ),
     )
+
+
+def _response_cache(board: Board, q: Queries) -> None:
     board.row(
         "Response cache",
         verdicts(
@@ -150,4 +168,3 @@ def build(config: Config) -> Board:
         ),
         collapsed=True,
     )
-    return board

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording
+from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, text_box
-from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up
-from lz_otel.bundle.dashboards.queries import HOUR, MODEL, ROUTE, Queries
+from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up
+from lz_otel.bundle.dashboards.queries import HOUR, Queries
 from lz_otel.bundle.promql import variable
 
 if TYPE_CHECKING:
@@ -21,18 +22,8 @@ NONE = "no priced calls"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
-    t = config.thresholds
+    """Return the dashboard."""
     q = Queries(config)
-    tokens, output = style.INPUT_TOKENS, style.OUTPUT_TOKENS
-    spent, answered = q.over(c.COST_USD), q.calls_over(lz_ending="ok")
-    uncounted = q.over(c.COST_UNPRICED).or_zero() + q.over(c.USAGE_MISSING_CALLS).or_zero()
-    by_route = q.over(c.COST_USD, ROUTE)
-    good = (
-        q.b.count(c.OPERATION_DURATION, outcome=("fast", "full", "fallback")).increase("$__range").sum(ROUTE)
-    )
-    reasoning = q.per_second(c.REASONING_TOKENS)
-    hour = q.b.recorded(recording.COST_1H)
     board = Board(
         "cost",
         "Cost",
@@ -40,9 +31,20 @@ def build(config: Config) -> Board:
         hours=24,
         extra=[text_box("budget", "budget, USD a day", f"{config.budget_usd_per_day or 100:g}")],
     )
+    _totals(board, q)
+    _spenders(board, q)
+    _token_kinds(board, q)
+    _savings(board, q)
+    return board
+
+
+def _totals(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    spent, answered = q.over(c.COST_USD), q.calls_over(lz_ending="ok")
+    uncounted = q.over(c.COST_UNPRICED).or_zero() + q.over(c.USAGE_MISSING_CALLS).or_zero()
     board.row(
         "How much?",
-        number(
+        stat(
             "Spent",
             "In the selected range, by list price.",
             Query(spent),
@@ -50,7 +52,7 @@ def build(config: Config) -> Board:
             decimals=2,
             empty=NONE,
         ),
-        number(
+        stat(
             "Saved",
             "Against full price, less what cache writes cost beyond it.",
             Query(q.saved_over()),
@@ -59,7 +61,7 @@ def build(config: Config) -> Board:
             steps=((None, style.BAD), (0, style.GOOD)),
             empty="nothing saved",
         ),
-        number(
+        stat(
             "At this pace, 30 days",
             "The last 24 hours, 30 times: a pace, not a forecast.",
             Query(30 * q.over(c.COST_USD, window="24h")),
@@ -67,7 +69,7 @@ def build(config: Config) -> Board:
             decimals=0,
             empty=NONE,
         ),
-        number(
+        stat(
             "Daily budget used",
             "Last 24 hours / the budget typed in above (USD a day).",
             Query(q.over(c.COST_USD, window="24h") / variable("budget")),
@@ -76,7 +78,7 @@ def build(config: Config) -> Board:
             steps=style.rising(t.budget_early, 1),
             empty=NONE,
         ),
-        number(
+        stat(
             "Per 1000 answered calls",
             "Money for failed and repeated calls is in it.",
             Query(1000 * spent / answered.above(0)),
@@ -84,7 +86,7 @@ def build(config: Config) -> Board:
             decimals=2,
             empty="no calls",
         ),
-        number(
+        stat(
             "Calls without a price or usage",
             "Above zero, every figure on this page is too low by about this share.",
             Query(uncounted / q.calls_over().above(0)),
@@ -94,6 +96,12 @@ def build(config: Config) -> Board:
             empty="no calls",
         ),
     )
+
+
+def _spenders(board: Board, q: Queries) -> None:
+    by_route = q.over(c.COST_USD, ROUTE)
+    operations = q.b.count(c.OPERATION_DURATION, outcome=("fast", "full", "fallback"))
+    good = operations.increase("$__range").sum(ROUTE)
     board.row(
         "Who and what?",
         lines(
@@ -119,7 +127,10 @@ def build(config: Config) -> Board:
         ),
         sum_up(
             "Which routes earn their money?",
-            "Over the range. A good operation had any outcome but error. An empty route: calls outside an operation.",
+            (
+                "Over the range. A good operation had any outcome but error. An empty route: calls outside "
+                "an operation."
+            ),
             {ROUTE: "route"},
             Column("spent", by_route, "currencyUSD", decimals=2),
             Column("saved", q.over(c.SAVED_USD, ROUTE), "currencyUSD", decimals=2),
@@ -135,6 +146,11 @@ def build(config: Config) -> Board:
             empty=NONE,
         ),
     )
+
+
+def _token_kinds(board: Board, q: Queries) -> None:
+    tokens, output = style.INPUT_TOKENS, style.OUTPUT_TOKENS
+    reasoning = q.per_second(c.REASONING_TOKENS)
     board.row(
         "Which tokens?",
         lines(
@@ -167,6 +183,10 @@ def build(config: Config) -> Board:
             empty="no output tokens",
         ),
     )
+
+
+def _savings(board: Board, q: Queries) -> None:
+    hour = q.b.recorded(recording.COST_1H)
     board.row(
         "Savings and trust",
         lines(
@@ -206,4 +226,3 @@ def build(config: Config) -> Board:
             empty="every call was counted",
         ),
     )
-    return board

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import MODEL
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
-from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, number, sum_up
-from lz_otel.bundle.dashboards.queries import MODEL, NOW, Queries
+from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, stat, sum_up
+from lz_otel.bundle.dashboards.queries import NOW, Queries
 from lz_otel.bundle.promql import Var
 
 if TYPE_CHECKING:
@@ -21,16 +22,8 @@ NOTHING = "nothing reports"
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
-    t = config.thresholds
+    """Return the dashboard."""
     q = Queries(config, {"job": Var("job"), "instance": Var("instance")})
-    up = q.b.gauge(c.BUILD_INFO)
-    models = q.b.gauge(c.CALL_ACTIVE).count(MODEL).count()
-    cap = c.REQUEST_MODEL.cap
-    missing = q.per_second(c.USAGE_MISSING_CALLS, "reason").op(
-        "/", q.calls().above(0), ignoring=("reason",), group_left=()
-    )
-    overhead, call = q.b.mean(c.INTERNAL_OVERHEAD, NOW), q.b.mean(c.INFERENCE_DURATION, NOW)
     board = Board(
         "internals",
         "lz-otel itself",
@@ -38,9 +31,21 @@ def build(config: Config) -> Board:
         hours=6,
         variables=("job", "instance"),
     )
+    _health(board, q)
+    _overhead(board, q)
+    _faults(board, q)
+    _cardinality(board, q)
+    return board
+
+
+def _health(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    up = q.b.gauge(c.BUILD_INFO)
+    models = q.b.gauge(c.CALL_ACTIVE).count(MODEL).count()
+    cap = c.REQUEST_MODEL.cap
     board.row(
         "Can the other dashboards be trusted?",
-        number(
+        stat(
             "Processes reporting",
             "Processes with lz_otel that are scraped, or push, now.",
             Query(up.count()),
@@ -48,7 +53,7 @@ def build(config: Config) -> Board:
             decimals=0,
             empty=NOTHING,
         ),
-        number(
+        stat(
             "Internal errors",
             "Faults of lz_otel in the range; the application never sees them.",
             Query(q.over(c.INTERNAL_ERRORS).or_(0 * up.count())),
@@ -57,7 +62,7 @@ def build(config: Config) -> Board:
             steps=((None, style.GOOD), (1, style.BAD)),
             empty=NOTHING,
         ),
-        number(
+        stat(
             "Overhead per call",
             "Time inside lz_otel per call, sampled.",
             Query(q.b.quantile(0.5, c.INTERNAL_OVERHEAD, NOW), "p50", style.FULL),
@@ -69,7 +74,7 @@ def build(config: Config) -> Board:
             unit="s",
             empty="no sample",
         ),
-        number(
+        stat(
             "Unreadable signals",
             "Signals that could not be read / calls, over the range.",
             Query(q.over(c.MALFORMED).or_zero() / q.calls_over().above(0)),
@@ -78,17 +83,17 @@ def build(config: Config) -> Board:
             steps=style.rising(t.malformed * 0.1, t.malformed),
             empty="no calls",
         ),
-        number(
+        stat(
             "Label sets over the limit",
-            "Label sets beyond a metric's limit in the range, counted into one of 'other': sums stay right, splits "
-            "do not.",
+            "Label sets beyond a metric's limit in the range, counted into one of 'other': sums stay right, "
+            "splits do not.",
             Query(q.over(c.INTERNAL_OVERFLOW).or_(0 * up.count())),
             unit="short",
             decimals=0,
             steps=((None, style.GOOD), (1, style.BAD)),
             empty=NOTHING,
         ),
-        number(
+        stat(
             f"Models, of {cap}",
             f"Distinct requested models; beyond {cap} per process they are called other.",
             Query(models),
@@ -98,6 +103,10 @@ def build(config: Config) -> Board:
             empty="no calls",
         ),
     )
+
+
+def _overhead(board: Board, q: Queries) -> None:
+    overhead, call = q.b.mean(c.INTERNAL_OVERHEAD, NOW), q.b.mean(c.INFERENCE_DURATION, NOW)
     board.row(
         "",
         distribution(
@@ -116,6 +125,12 @@ def build(config: Config) -> Board:
             decimals=4,
             empty="no sample",
         ),
+    )
+
+
+def _faults(board: Board, q: Queries) -> None:
+    missing = q.per_second(c.USAGE_MISSING_CALLS, "reason").op(
+        "/", q.calls().above(0), ignoring=("reason",), group_left=()
     )
     board.row(
         "",
@@ -149,6 +164,9 @@ def build(config: Config) -> Board:
             empty="all calls had usage",
         ),
     )
+
+
+def _cardinality(board: Board, q: Queries) -> None:
     every = q.b.every_series()
     board.row(
         "Cardinality (an expensive query)",
@@ -162,4 +180,3 @@ def build(config: Config) -> Board:
         ),
         collapsed=True,
     )
-    return board

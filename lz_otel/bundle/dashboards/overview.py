@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lz_otel.bundle.config import dashboard_uid, seconds
+from lz_otel.bundle._labels import (
+    ASKED,
+    ELIGIBLE,
+    FAILED_ENDINGS,
+    FINISHED_ENDINGS,
+    MODEL,
+    NO_FAMILIES,
+    SHORTENING,
+)
+from lz_otel.bundle.config import dashboard_uid
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
-from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, number, states, sum_up
-from lz_otel.bundle.dashboards.queries import (
-    ASKED,
-    CACHES,
-    ELIGIBLE,
-    FAILED,
-    FINISHED,
-    HOUR,
-    MODEL,
-    RANGE,
-    firing,
-)
+from lz_otel.bundle.dashboards.panels import Column, Query, distribution, lines, stat, states, sum_up
+from lz_otel.bundle.dashboards.queries import HOUR, RANGE, firing
 from lz_otel.bundle.promql import DASHBOARD_SCOPE, Builder, Expr, Not, ratio
 
 if TYPE_CHECKING:
@@ -35,27 +34,35 @@ MODEL_PAGE = (
 NO_CALLS = "no calls, or the recording rules are not loaded"
 
 
-def build(config: Config) -> Board:
-    """The dashboard."""
-    t = config.thresholds
-    b = Builder(DASHBOARD_SCOPE, config.extra_labels)
-    every = seconds(config.time(config.time.rule_interval))
+class OverviewQueries:
+    """Expressions over recorded series, which the overview alone reads."""
 
-    def now(series: Recorded, *by: str, **where: Value) -> Expr:
-        return b.recorded(series, **where).sum(*by)
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.b = Builder(DASHBOARD_SCOPE, config.extra_labels)
+        self.every = config.interval_seconds
 
-    def over(series: Recorded, *by: str, **where: Value) -> Expr:
-        """Sum over the range: each sample stands for one interval of the rules."""
-        return every * b.recorded(series, **where).over_time("sum_over_time", RANGE).sum(*by)
+    def now(self, series: Recorded, *by: str, **where: Value) -> Expr:
+        """Return the recorded rate as it is now."""
+        return self.b.recorded(series, **where).sum(*by)
 
-    def quantile(q: float, buckets: Expr, *by: str) -> Expr:
+    def over(self, series: Recorded, *by: str, **where: Value) -> Expr:
+        """Return the sum over the range: each sample stands for one interval of the rules."""
+        return self.every * self.b.recorded(series, **where).over_time("sum_over_time", RANGE).sum(*by)
+
+    def quantile(self, q: float, buckets: Expr, *by: str) -> Expr:
+        """Return ``histogram_quantile`` of recorded bucket rates."""
         return Expr(f"histogram_quantile({q:g}, {buckets})", frozenset(by))
 
-    def latency(q: float, path: str) -> Expr:
-        return quantile(q, now(r.DURATION, "le", lz_path=path))
+    def latency(self, q: float, path: str) -> Expr:
+        """Return a quantile of the duration of answered calls on a path."""
+        return self.quantile(q, self.now(r.DURATION, "le", lz_path=path))
 
-    def verdicts(whole: tuple[str, ...], take: str, *by: str, span: bool = True, **where: Value) -> Expr:
-        get = over if span else now
+    def verdicts(
+        self, whole: tuple[str, ...], take: str, *by: str, span: bool = True, **where: Value
+    ) -> Expr:
+        """Return one verdict's share of others, over the range or now."""
+        get = self.over if span else self.now
         every_one = get(r.VERDICTS, *by, **where)
         return ratio(
             get(r.VERDICTS, *by, verdict=take, **where),
@@ -63,16 +70,10 @@ def build(config: Config) -> Board:
             zero=every_one,
         )
 
-    finished = now(r.CALLS, lz_ending=FINISHED)
-    answered = now(r.CALLS, lz_ending="ok")
-    fast = now(r.CALLS, lz_ending="ok", lz_path="fast")
-    # A service without any mechanism has no verdicts: then there is no fast path to be 0 % on.
-    switched_on = 0 * now(r.VERDICTS, mechanism=Not(("prompt_cache", "pruning")))
-    cost = HOUR * now(r.COST)
-    overspent = now(r.OVERSPENT)
-    model_failed = ratio(over(r.CALLS, MODEL, lz_ending=FAILED), over(r.CALLS, MODEL, lz_ending=FINISHED))
-    steps = over(r.MODEL_FALLBACKS, "from", "to").above(0)
-    steps = steps.label_join("reason", " to ", "from", "to").label_replace("mechanism", "model", "", "")
+
+def build(config: Config) -> Board:
+    """Return the dashboard."""
+    q = OverviewQueries(config)
     board = Board(
         "overview",
         "Overview",
@@ -81,9 +82,26 @@ def build(config: Config) -> Board:
         variables=("job", "provider", "model", "route"),
         source=Builder({"job": DASHBOARD_SCOPE["job"]}).recorded(r.CALLS).text,
     )
+    _totals(board, q)
+    _answers(board, q)
+    _latency(board, q)
+    _breakdown(board, q)
+    _limits_and_alerts(board, q)
+    return board
+
+
+def _totals(board: Board, q: OverviewQueries) -> None:
+    t = q.config.thresholds
+    finished = q.now(r.CALLS, lz_ending=FINISHED_ENDINGS)
+    answered = q.now(r.CALLS, lz_ending="ok")
+    fast = q.now(r.CALLS, lz_ending="ok", lz_path="fast")
+    # A service without any mechanism has no verdicts: then there is no fast path to be 0 % on.
+    switched_on = 0 * q.now(r.VERDICTS, mechanism=Not(SHORTENING))
+    cost = HOUR * q.now(r.COST)
+    overspent = q.now(r.OVERSPENT)
     board.row(
         "",
-        number(
+        stat(
             "On fire",
             "Firing alerts of this bundle; the list is at the bottom.",
             Query(firing("critical").count().or_zero(), "page", steps=((None, style.GOOD), (1, style.BAD))),
@@ -92,16 +110,19 @@ def build(config: Config) -> Board:
             size=(3, 4),
             empty="0",
         ),
-        number(
+        stat(
             "Calls answered",
-            "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in neither side.",
-            Query(1 - ratio(now(r.CALLS, lz_ending=FAILED), finished)),
+            (
+                "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in "
+                "neither side."
+            ),
+            Query(1 - ratio(q.now(r.CALLS, lz_ending=FAILED_ENDINGS), finished)),
             unit="percentunit",
             decimals=2,
             empty=NO_CALLS,
             steps=((None, style.BAD), (0.95, style.WARN), (0.99, style.GOOD)),
         ),
-        number(
+        stat(
             "On the fast path",
             'Share of answered calls served without a full inference. "off": no mechanism has been seen.',
             Query(fast.or_(switched_on).op("/", answered.above(0))),
@@ -109,43 +130,54 @@ def build(config: Config) -> Board:
             decimals=1,
             empty="off",
         ),
-        number(
+        stat(
             "Typical latency",
-            "Median of answered calls per path, first byte sent to last byte read. Tails are in the chart below.",
-            Query(latency(0.5, "fast"), "fast", style.FAST),
-            Query(latency(0.5, "full"), "full", style.FULL),
+            (
+                "Median of answered calls per path, first byte sent to last byte read. Tails are in the "
+                "chart below."
+            ),
+            Query(q.latency(0.5, "fast"), "fast", style.FAST),
+            Query(q.latency(0.5, "full"), "full", style.FULL),
             unit="s",
             size=(5, 4),
             empty="no calls",
         ),
-        number(
+        stat(
             "Fallback share",
             "Share of the calls that asked for the fast path and did not get it, or gave it up.",
-            Query(1 - verdicts(ASKED, "hit", span=False, mechanism=CACHES)),
+            Query(1 - q.verdicts(ASKED, "hit", span=False, mechanism=Not(NO_FAMILIES))),
             unit="percentunit",
             decimals=1,
             steps=style.rising(t.zeroing_fallback_high, 0.2),
             empty="off",
         ),
-        number(
+        stat(
             "Money per hour",
             "Spend at the present rate, and what the same calls would have cost more at full price.",
             Query(cost, "spent", style.FULL),
-            Query(HOUR * (now(r.SAVED) - overspent.or_zero()), "saved", style.FAST),
+            Query(HOUR * (q.now(r.SAVED) - overspent.or_zero()), "saved", style.FAST),
             unit="currencyUSD",
             decimals=2,
             empty="no priced calls",
         ),
     )
+
+
+def _answers(board: Board, q: OverviewQueries) -> None:
+    fast = q.now(r.CALLS, lz_ending="ok", lz_path="fast")
+    cost = HOUR * q.now(r.COST)
+    overspent = q.now(r.OVERSPENT)
+    steps = q.over(r.MODEL_FALLBACKS, "from", "to").above(0)
+    steps = steps.label_join("reason", " to ", "from", "to").label_replace("mechanism", "model", "", "")
     board.row(
         "",
         lines(
             "How are calls answered?",
             "Every call once, by what became of it.",
             Query(fast, "fast", style.FAST),
-            Query(now(r.CALLS, lz_ending="ok", lz_path="full"), "full", style.FULL),
-            Query(now(r.CALLS, lz_ending=FAILED), "failed", style.BAD),
-            Query(now(r.CALLS, lz_ending=("cancelled", "abandoned")), "given up by caller", style.GIVEN_UP),
+            Query(q.now(r.CALLS, lz_ending="ok", lz_path="full"), "full", style.FULL),
+            Query(q.now(r.CALLS, lz_ending=FAILED_ENDINGS), "failed", style.BAD),
+            Query(q.now(r.CALLS, lz_ending=("cancelled", "abandoned")), "given up by caller", style.GIVEN_UP),
             unit="reqps",
             size=(8, 8),
             stacked=True,
@@ -153,12 +185,12 @@ def build(config: Config) -> Board:
         ),
         sum_up(
             "What falls back, and why?",
-            'Fallbacks in the range by mechanism and reason. "model": one model stepped in for another within an '
-            "operation (not filtered by provider and model).",
+            'Fallbacks in the range by mechanism and reason. "model": one model stepped in for another '
+            "within an operation (not filtered by provider and model).",
             {"mechanism": "mechanism", "reason": "reason"},
             Column(
                 "calls",
-                over(r.FALLBACKS, "mechanism", "reason")
+                q.over(r.FALLBACKS, "mechanism", "reason")
                 .above(0)
                 .or_(steps.sum("mechanism", "reason"))
                 .topk(10),
@@ -172,26 +204,29 @@ def build(config: Config) -> Board:
             "What does it cost and save?",
             "USD per hour. Overspent: paid beyond full price for cache writes. By mechanism: see Cost.",
             Query(cost, "spent", style.FULL),
-            Query(HOUR * now(r.SAVED), "saved", style.FAST),
+            Query(HOUR * q.now(r.SAVED), "saved", style.FAST),
             Query(HOUR * overspent, "overspent", style.FALLBACK),
             unit="currencyUSD",
             size=(8, 8),
             empty="no priced calls",
         ),
     )
+
+
+def _latency(board: Board, q: OverviewQueries) -> None:
     board.row(
         "",
         distribution(
             "Latency: both modes",
             "Answered calls per second in each latency bucket. Two bands mean that the fast path works.",
-            now(r.DURATION, "le"),
+            q.now(r.DURATION, "le"),
             empty=NO_CALLS,
         ),
         lines(
             "p50, p95 and p99 per path",
             "Percentiles of answered calls, computed from summed buckets; darker is higher.",
             *(
-                Query(latency(int(p[1:]) / 100, path), f"{path} {p}", style.PERCENTILES[path][p])
+                Query(q.latency(int(p[1:]) / 100, path), f"{path} {p}", style.PERCENTILES[path][p])
                 for path in ("fast", "full")
                 for p in ("p50", "p95", "p99")
             ),
@@ -201,27 +236,42 @@ def build(config: Config) -> Board:
             empty="no calls",
         ),
     )
+
+
+def _breakdown(board: Board, q: OverviewQueries) -> None:
+    model_failed = ratio(
+        q.over(r.CALLS, MODEL, lz_ending=FAILED_ENDINGS), q.over(r.CALLS, MODEL, lz_ending=FINISHED_ENDINGS)
+    )
     board.row(
         "",
         sum_up(
             "Which mechanism does what?",
-            "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts in neither.",
-            {"mechanism": "mechanism"},
-            Column("hit rate", verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
-            Column(
-                "honoured", verdicts(ASKED, "hit", "mechanism", mechanism=CACHES), "percentunit", decimals=1
+            (
+                "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts "
+                "in neither."
             ),
-            Column("fallbacks", over(r.VERDICTS, "mechanism", verdict="fallback")),
-            Column("saved", over(r.SAVED, "mechanism"), "currencyUSD", decimals=2),
+            {"mechanism": "mechanism"},
+            Column("hit rate", q.verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
+            Column(
+                "honoured",
+                q.verdicts(ASKED, "hit", "mechanism", mechanism=Not(NO_FAMILIES)),
+                "percentunit",
+                decimals=1,
+            ),
+            Column("fallbacks", q.over(r.VERDICTS, "mechanism", verdict="fallback")),
+            Column("saved", q.over(r.SAVED, "mechanism"), "currencyUSD", decimals=2),
             size=(10, 9),
             sort="saved",
             empty="no mechanism seen",
         ),
         sum_up(
             "Which model does what?",
-            "Over the range, one line per requested model; latencies are p95. The name leads to Reliability & limits of that model.",
+            (
+                "Over the range, one line per requested model; latencies are p95. The name leads to "
+                "Reliability & limits of that model."
+            ),
             {MODEL: "model"},
-            Column("calls/s", over(r.CALLS, MODEL) / Expr("$__range_s"), "reqps", decimals=2),
+            Column("calls/s", q.over(r.CALLS, MODEL) / Expr("$__range_s"), "reqps", decimals=2),
             Column(
                 "failed",
                 model_failed,
@@ -229,31 +279,35 @@ def build(config: Config) -> Board:
                 ((None, "text"), (0.01, style.WARN), (0.05, style.BAD)),
                 2,
             ),
-            Column("p95", quantile(0.95, over(r.DURATION, "le", MODEL), MODEL), "s"),
-            Column("first token", quantile(0.95, over(r.FIRST_TOKEN, "le", MODEL), MODEL), "s"),
+            Column("p95", q.quantile(0.95, q.over(r.DURATION, "le", MODEL), MODEL), "s"),
+            Column("first token", q.quantile(0.95, q.over(r.FIRST_TOKEN, "le", MODEL), MODEL), "s"),
             Column(
                 "from cache",
-                ratio(over(r.CACHE_READ, MODEL), over(r.INPUT, MODEL)),
+                ratio(q.over(r.CACHE_READ, MODEL), q.over(r.INPUT, MODEL)),
                 "percentunit",
                 decimals=1,
             ),
-            Column("cost", over(r.COST, MODEL), "currencyUSD", decimals=2),
+            Column("cost", q.over(r.COST, MODEL), "currencyUSD", decimals=2),
             size=(14, 9),
             sort="cost",
             empty=NO_CALLS,
             link=("Reliability & limits of this model", MODEL_PAGE),
         ),
     )
+
+
+def _limits_and_alerts(board: Board, q: OverviewQueries) -> None:
+    t = q.config.thresholds
     board.row(
         "",
         sum_up(
             "Least headroom",
-            "Share of the rate limit that is left, for models with traffic. Idle processes are left out: what they "
-            "last read is old.",
+            "Share of the rate limit that is left, for models with traffic. Idle processes are left out: "
+            "what they last read is old.",
             {MODEL: "model", "resource": "limit"},
             Column(
                 "left",
-                b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(8),
+                q.b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(8),
                 "percentunit",
                 ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)),
                 0,
@@ -274,4 +328,3 @@ def build(config: Config) -> Board:
             empty="nothing fired in this range",
         ),
     )
-    return board

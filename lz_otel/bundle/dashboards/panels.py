@@ -1,7 +1,7 @@
 """Panels by meaning, so that a dashboard reads as a list of questions.
 
-A :class:`Tile` is a finished panel with its size; :mod:`.board` puts tiles into rows. Expressions come from the
-builder only (:class:`~lz_otel.bundle.promql.Expr`).
+A :class:`Tile` is a finished panel with its size; :mod:`.board` puts tiles into rows. Expressions come from
+the builder only (:class:`~lz_otel.bundle.promql.Expr`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from grafana_foundation_sdk.builders import (
     dashboard,
     heatmap,
     prometheus,
-    stat,
     statetimeline,
     table,
     timeseries,
 )
+from grafana_foundation_sdk.builders import stat as stat_builder
 from grafana_foundation_sdk.models import common as kinds
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import heatmap as heat
@@ -38,7 +38,7 @@ __all__ = [
     "Tile",
     "distribution",
     "lines",
-    "number",
+    "stat",
     "states",
     "sum_up",
     "verdicts",
@@ -65,12 +65,7 @@ class Query(NamedTuple):
 
 
 class Column(NamedTuple):
-    """One column of a table: its heading, expression and look.
-
-    Attributes:
-        gauge: draw a bar in the cell.
-        link: address for the cell, with ``${__data.fields...}``.
-    """
+    """One column of a table: its heading, expression and look; ``gauge`` draws a bar in the cell."""
 
     name: str
     expr: Expr
@@ -134,11 +129,20 @@ def _step_values(steps: Steps) -> dict[str, Any]:
     return {"mode": "absolute", "steps": [{"value": v, "color": colour} for v, colour in steps]}
 
 
+def _legend() -> common.VizLegendOptions:
+    return (
+        common.VizLegendOptions()
+        .show_legend(True)
+        .placement(kinds.LegendPlacement.BOTTOM)
+        .display_mode(kinds.LegendDisplayMode.LIST)
+    )
+
+
 def _refs(count: int) -> str:
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count]
 
 
-def number(
+def stat(
     title: str,
     text: str,
     *queries: Query,
@@ -150,10 +154,10 @@ def number(
     background: bool = False,
     mappings: Sequence[Any] = (),
 ) -> Tile:
-    """Numbers of this moment (or over the range), each an instant query: what is not there now is not shown."""
+    """Return numbers of this moment or over the range, by instant queries: what is gone is not shown."""
     several = len(queries) > 1
     panel = (
-        _begin(stat.Panel(), title, text, size, empty)
+        _begin(stat_builder.Panel(), title, text, size, empty)
         .unit(unit)
         .thresholds(_steps(steps or ((None, style.NEUTRAL),)))
         .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
@@ -195,7 +199,7 @@ def lines(
     shades: str = style.OPEN,
     patterns: Mapping[str, str] | None = None,
 ) -> Tile:
-    """Curves over time.
+    """Return a chart of curves over time.
 
     Args:
         limits: dashed lines, from the configuration.
@@ -203,17 +207,10 @@ def lines(
         shades: hue of the series that have no colour of their own.
         patterns: hue by regular expression over names.
     """
-    legend = (
-        common.VizLegendOptions()
-        .show_legend(True)
-        .placement(kinds.LegendPlacement.BOTTOM)
-        .display_mode(kinds.LegendDisplayMode.LIST)
-        .calcs([])
-    )
     panel = (
         _begin(timeseries.Panel(), title, text, size, empty)
         .unit(unit)
-        .legend(legend)
+        .legend(_legend().calcs([]))
         .tooltip(
             common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING)
         )
@@ -262,7 +259,7 @@ def lines(
 def distribution(
     title: str, text: str, expr: Expr, *, unit: str = "s", size: Size = (12, 9), empty: str
 ) -> Tile:
-    """A heatmap of histogram buckets: two bands are two modes, which no percentile shows."""
+    """Return a heatmap of histogram buckets: two bands are two modes, which no percentile shows."""
     panel = (
         _begin(heatmap.Panel(), title, text, size, empty)
         .unit("reqps")
@@ -294,7 +291,7 @@ def sum_up(
     empty: str,
     link: tuple[str, str] | None = None,
 ) -> Tile:
-    """A table over the range: one line per set of labels, one column per query.
+    """Return a table over the range: one line per set of labels, one column per query.
 
     Args:
         by: label -> heading, in order.
@@ -364,7 +361,7 @@ def sum_up(
 def states(
     title: str, text: str, query: Query, values: Mapping[int, tuple[str, str]], *, size: Size, empty: str
 ) -> Tile:
-    """States over time; ``values`` gives each number its word and colour."""
+    """Return the states over time; ``values`` gives each number its word and colour."""
     mapping = model.ValueMap(
         options={
             str(value): model.ValueMappingResult(text=word, color=colour, index=i)
@@ -379,19 +376,14 @@ def states(
         .show_value(kinds.VisibilityMode.NEVER)
         .row_height(0.8)
         .merge_values(True)
-        .legend(
-            common.VizLegendOptions()
-            .show_legend(True)
-            .placement(kinds.LegendPlacement.BOTTOM)
-            .display_mode(kinds.LegendDisplayMode.LIST)
-        )
+        .legend(_legend())
         .with_target(_target(query.expr, query.legend, "A"))
     )
     return Tile(panel, *size)
 
 
 def verdicts(title: str, text: str, expr: Expr, *, size: Size = (8, 6), empty: str) -> Tile:
-    """Verdicts of a mechanism, stacked, each in its colour."""
+    """Return the verdicts of a mechanism, stacked, each in its colour."""
     return lines(
         title,
         text,

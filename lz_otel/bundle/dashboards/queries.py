@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Expr, Not, Regex, Var, ratio
+from lz_otel.bundle._labels import ASKED, ELIGIBLE, FAILED_ENDINGS, FINISHED_ENDINGS, MODEL, PROVIDER, ROUTE
+from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Expr, Regex, Var, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,18 +19,11 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Recorded, Value
     from lz_otel.catalogue import Metric
 
-__all__ = ["ASKED", "ELIGIBLE", "FAILED", "FAMILIES", "FINISHED", "NOW", "RANGE", "Queries"]
+__all__ = ["HOUR", "NOW", "RANGE", "Queries", "firing"]
 
 NOW = "$__rate_interval"
 RANGE = "$__range"
 HOUR = 3600
-FINISHED = ("ok", "error", "incomplete")
-FAILED = ("error", "incomplete")
-ELIGIBLE = ("hit", "miss", "fallback")
-ASKED = ("hit", "fallback")
-FAMILIES = ("symbolic", "pruning", "intent", "zeroing", "scheduling")
-CACHES = Not(("prompt_cache", "response_cache"))
-MODEL, PROVIDER, ROUTE = "gen_ai_request_model", "gen_ai_provider_name", "lz_route"
 
 
 class Queries:
@@ -48,79 +42,79 @@ class Queries:
     def per_second(
         self, metric: Metric, *by: str, window: str = NOW, offset: str = "", **where: Value
     ) -> Expr:
-        """Rate of a counter."""
+        """Return the rate of a counter."""
         return self._rate(metric, by, window, where, offset)
 
     def per_minute(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
-        """Rate of a counter by the minute."""
+        """Return the rate of a counter by the minute."""
         return 60 * self._rate(metric, by, window, where)
 
     def per_hour(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
-        """Rate of a counter by the hour."""
+        """Return the rate of a counter by the hour."""
         return HOUR * self._rate(metric, by, window, where)
 
     def over(self, metric: Metric, *by: str, window: str = RANGE, **where: Value) -> Expr:
-        """Increase of a counter over the range."""
+        """Return the increase of a counter over the range."""
         return self.b.counter(metric, **where).increase(window).sum(*by)
 
     def calls(self, *by: str, window: str = NOW, offset: str = "", **where: Value) -> Expr:
-        """Calls per second."""
+        """Return the calls per second."""
         return self.b.count(c.INFERENCE_DURATION, **where).rate(window, offset).sum(*by)
 
     def calls_over(self, *by: str, window: str = RANGE, **where: Value) -> Expr:
-        """Calls over the range."""
+        """Return the calls over the range."""
         return self.b.count(c.INFERENCE_DURATION, **where).increase(window).sum(*by)
 
     def failed(self, *by: str, window: str = NOW) -> Expr:
-        """Share of finished calls that failed; what the caller gave up is in neither side."""
-        bad = self.calls(*by, window=window, lz_ending=FAILED)
-        return ratio(bad, self.calls(*by, window=window, lz_ending=FINISHED))
+        """Return the share of finished calls that failed; what the caller gave up is in neither side."""
+        bad = self.calls(*by, window=window, lz_ending=FAILED_ENDINGS)
+        return ratio(bad, self.calls(*by, window=window, lz_ending=FINISHED_ENDINGS))
 
     def hit(self, *by: str, window: str = NOW, **where: Value) -> Expr:
-        """Hits of eligible calls."""
+        """Return the hits of eligible calls."""
         return self._verdicts(ELIGIBLE, by, window, where)
 
     def got(self, *by: str, window: str = NOW, **where: Value) -> Expr:
-        """Hits of the calls that asked for the fast path."""
+        """Return the hits of the calls that asked for the fast path."""
         return self._verdicts(ASKED, by, window, where)
 
     def saved(self, *by: str, window: str = NOW, **where: Value) -> Expr:
-        """USD per second saved, less what cache writes cost beyond full price."""
+        """Return USD per second saved, less what cache writes cost beyond full price."""
         gain = self._rate(c.SAVED_USD, by, window, where)
         loss = self._rate(c.OVERSPENT_USD, by, window, where)
         return gain - (loss.or_(0 * gain) if by else loss.or_zero())
 
     def saved_over(self) -> Expr:
-        """USD over the range saved, less what cache writes cost beyond full price."""
+        """Return USD over the range saved, less what cache writes cost beyond full price."""
         return self.over(c.SAVED_USD) - self.over(c.OVERSPENT_USD).or_zero()
 
     def from_cache(self, *by: str, window: str = NOW) -> Expr:
-        """Input tokens read from the prompt cache, of all input tokens (which include them)."""
+        """Return the input tokens read from the prompt cache, of all input tokens (which include them)."""
         read = self.per_second(c.CACHE_READ_TOKENS, *by, window=window)
         return ratio(read, self.per_second(c.INPUT_TOKENS, *by, window=window))
 
     def full_price_input(self, window: str = NOW) -> Expr:
-        """Input tokens per second that were neither read from a cache nor written to one."""
+        """Return the input tokens per second that were neither read from a cache nor written to one."""
         read = self.per_second(c.CACHE_READ_TOKENS, window=window).or_zero()
         written = self.per_second(c.CACHE_WRITE_TOKENS, window=window).or_zero()
         return (self.per_second(c.INPUT_TOKENS, window=window) - read - written).clamp_min(0)
 
     def quality(self, *by: str, window: str = "30m", **where: Value) -> Expr:
-        """Mean of the application's scores, from sums and counts."""
+        """Return the mean of the application's scores, from sums and counts."""
         total = self.b.total(c.QUALITY, **where).rate(window).sum(*by)
         return total / self.b.count(c.QUALITY, **where).rate(window).sum(*by).above(0)
 
     def recorded_quantile(
         self, q: float, buckets: Recorded, *by: str, window: str = "", offset: str = "", **where: Value
     ) -> Expr:
-        """``histogram_quantile`` of recorded bucket rates: as cheap for a hundred processes as for one."""
+        """Return ``histogram_quantile`` of recorded bucket rates: cheap for many processes."""
         series = self.b.recorded(buckets, **where)
         if window:
             series = series.over_time("sum_over_time", window, offset)
         return Expr(f"histogram_quantile({q:g}, {series.sum('le', *by).text})", frozenset(by))
 
     def headroom(self) -> Expr:
-        """Share of each limit that is left, of processes that make attempts now."""
+        """Return the share of each limit that is left, of processes that make attempts now."""
         own = ("job", "instance", PROVIDER, MODEL)
         scope = {k: v for k, v in self.scope.items() if k != ROUTE}
         b = Builder(scope, self.config.extra_labels)
@@ -142,6 +136,6 @@ class Queries:
 
 
 def firing(severity: Value) -> Expr:
-    """Alerts of this bundle that fire."""
+    """Return the alerts of this bundle that fire."""
     alerts = Builder({"job": Var("job")})
     return alerts.gauge(ALERTS, alertname=Regex("LLM.+"), alertstate="firing", severity=severity)

@@ -1,7 +1,7 @@
 """The recorded series that the Overview reads, so that its cost does not grow with the number of processes.
 
-They drop ``instance`` (and what the Overview does not show) and keep what its variables filter by. Every one is
-a rate over 5 minutes, recorded once per rule interval, so a sum over a range is
+They drop ``instance`` (and what the Overview does not show) and keep what its variables filter by. Each is a
+rate over 5 minutes, recorded once per rule interval, so a sum over a range is
 ``sum_over_time(series[range]) * interval``: right also for series that began within the range.
 """
 
@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
 from lz_otel.bundle.promql import Recorded
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["SERIES", "WINDOW", "Rule", "rules"]
+__all__ = ["WINDOW", "OverviewRule", "rules"]
 
 WINDOW = "5m"
-_MODEL = ("gen_ai_provider_name", "gen_ai_request_model", "lz_route")
+_MODEL = (PROVIDER, MODEL, ROUTE)
 _LEVEL = "job_provider_model_route"
 
 
@@ -43,35 +44,35 @@ MODEL_FALLBACKS = _series(
     "to",
     "reason",
     level="job_route_from_to_reason",
-    common=("lz_route",),
+    common=(ROUTE,),
 )
 HEADROOM = _series(
     ":lz_rate_limit_headroom:min", "resource", level="job_provider_model_resource", common=_MODEL[:2]
 )
 
 
-class Rule(NamedTuple):
+class OverviewRule(NamedTuple):
     """A recording rule: what it records, and from which expression."""
 
     series: Recorded
     expr: Expr
 
 
-def rules(config: Config) -> list[Rule]:
-    """The recording rules behind the Overview, for the rule files."""
+def rules(config: Config) -> list[OverviewRule]:
+    """Return the recording rules behind the Overview, for the rule files."""
     b = config.builder()
     window = config.time(WINDOW)
 
-    def rate(series: Recorded, metric: c.Metric) -> Rule:
-        return Rule(series, b.counter(metric).rate(window).sum(*series.labels, *config.extra_labels))
+    def rate(series: Recorded, metric: c.Metric) -> OverviewRule:
+        return OverviewRule(series, b.counter(metric).rate(window).sum(*series.labels, *config.extra_labels))
 
     calls = b.count(c.INFERENCE_DURATION).rate(window).sum(*CALLS.labels, *config.extra_labels)
     duration = b.bucket(c.INFERENCE_DURATION, lz_ending="ok").rate(window)
     first = b.bucket(c.TIME_TO_FIRST_TOKEN).rate(window)
     return [
-        Rule(CALLS, calls),
-        Rule(DURATION, duration.sum(*DURATION.labels, *config.extra_labels)),
-        Rule(FIRST_TOKEN, first.sum(*FIRST_TOKEN.labels, *config.extra_labels)),
+        OverviewRule(CALLS, calls),
+        OverviewRule(DURATION, duration.sum(*DURATION.labels, *config.extra_labels)),
+        OverviewRule(FIRST_TOKEN, first.sum(*FIRST_TOKEN.labels, *config.extra_labels)),
         rate(VERDICTS, c.FAST_PATH_CALLS),
         rate(FALLBACKS, c.FAST_PATH_FALLBACKS),
         rate(COST, c.COST_USD),
@@ -80,33 +81,17 @@ def rules(config: Config) -> list[Rule]:
         rate(INPUT, c.INPUT_TOKENS),
         rate(CACHE_READ, c.CACHE_READ_TOKENS),
         rate(MODEL_FALLBACKS, c.OPERATION_FALLBACKS),
-        Rule(HEADROOM, headroom(config)),
+        OverviewRule(HEADROOM, headroom(config)),
     ]
 
 
 def headroom(config: Config) -> Expr:
-    """Share of each rate limit that is left: the least of the processes that make attempts now.
+    """Return the share of each rate limit that is left: the least of the processes that make attempts now.
 
     The gauge of an idle process is old, and does not count.
     """
     b = config.builder()
-    own = ("job", "instance", "gen_ai_provider_name", "gen_ai_request_model", *config.extra_labels)
+    own = ("job", "instance", PROVIDER, MODEL, *config.extra_labels)
     left = b.gauge(c.RATE_LIMIT_REMAINING) / b.gauge(c.RATE_LIMIT_LIMIT).above(0)
     busy = b.counter(c.ATTEMPTS).rate(config.time(WINDOW)).sum(*own).above(0)
     return left.and_(busy, on=own).min(*HEADROOM.labels, *config.extra_labels)
-
-
-SERIES = (
-    CALLS,
-    DURATION,
-    FIRST_TOKEN,
-    VERDICTS,
-    FALLBACKS,
-    COST,
-    SAVED,
-    OVERSPENT,
-    INPUT,
-    CACHE_READ,
-    MODEL_FALLBACKS,
-    HEADROOM,
-)

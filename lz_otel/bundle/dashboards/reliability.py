@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording
+from lz_otel.bundle._labels import FAILED_ENDINGS, FINISHED_ENDINGS, MODEL, PROVIDER
 from lz_otel.bundle.config import burn_windows
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, choice
-from lz_otel.bundle.dashboards.panels import Column, Query, lines, number, sum_up
-from lz_otel.bundle.dashboards.queries import FAILED, FINISHED, MODEL, NOW, PROVIDER, RANGE, Queries
+from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up
+from lz_otel.bundle.dashboards.queries import NOW, RANGE, Queries
 from lz_otel.bundle.promql import Not, ratio, variable
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ BURN_SHADES = {"5m": "#e0c0f0", "1h": "#b877d9", "6h": "#7c2ea3"}
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
+    """Return the dashboard."""
     q = Queries(config)
     objectives = dict.fromkeys([f"{config.slo.objective:g}", "0.99", "0.995", "0.999"])
     board = Board(
@@ -51,12 +52,12 @@ def _allowed() -> Expr:
 
 
 def _burn(q: Queries, window: str) -> Expr:
-    """Failed share / allowed share, from the recorded calls: a long window costs no more for many processes."""
+    """Return failed share / allowed share, from recorded calls: cheap over long windows, too."""
 
     def over(endings: tuple[str, ...]) -> Expr:
         return q.b.recorded(r.CALLS, lz_ending=endings).over_time("avg_over_time", window).sum()
 
-    return ratio(over(FAILED), over(FINISHED)).op("/", _allowed())
+    return ratio(over(FAILED_ENDINGS), over(FINISHED_ENDINGS)).op("/", _allowed())
 
 
 def _service_level(board: Board, q: Queries) -> None:
@@ -69,7 +70,7 @@ def _service_level(board: Board, q: Queries) -> None:
     factors = sorted({w.factor for w in burn_windows(config.slo)})
     board.row(
         "Service level",
-        number(
+        stat(
             f"Error budget left, {period}",
             "Share of the allowed failures still unspent. Follows the job filter only. Negative: spent.",
             Query(1 - (1 - good / finished.above(0)) / _allowed()),
@@ -78,7 +79,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=((None, style.BAD), (0, style.WARN), (0.25, style.GOOD)),
             empty="recording rules not loaded",
         ),
-        number(
+        stat(
             "Budget burn, last hour",
             f"1 uses the budget up in exactly {period}; {max(factors):g} raises a page.",
             Query(_burn(q, "1h")),
@@ -87,7 +88,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=style.rising(1, max(factors)),
             empty="no calls, or the recording rules are not loaded",
         ),
-        number(
+        stat(
             "Calls in flight",
             "Begun and not ended.",
             Query(q.b.gauge(c.CALL_ACTIVE).sum()),
@@ -95,7 +96,7 @@ def _service_level(board: Board, q: Queries) -> None:
             decimals=0,
             empty="idle",
         ),
-        number(
+        stat(
             "Attempts per call",
             "1 means no retries.",
             Query(tries),
@@ -104,7 +105,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=style.rising(1.2, t.attempts_per_call),
             empty=NONE,
         ),
-        number(
+        stat(
             "Rate limited",
             "Attempts answered 429 / all attempts.",
             Query(refused),
@@ -113,7 +114,7 @@ def _service_level(board: Board, q: Queries) -> None:
             steps=style.rising(0.01, t.rate_limited),
             empty=NONE,
         ),
-        number(
+        stat(
             "Least headroom",
             "The tightest limit among models with traffic.",
             Query(q.headroom().min()),
@@ -127,7 +128,10 @@ def _service_level(board: Board, q: Queries) -> None:
         "",
         lines(
             "How fast is the budget burning?",
-            "Failed share / allowed share over three windows; a page when 5m and 1h are both above the highest line.",
+            (
+                "Failed share / allowed share over three windows; a page when 5m and 1h are both above the "
+                "highest line."
+            ),
             *(Query(_burn(q, w).clamp_min(0.01), w, colour) for w, colour in BURN_SHADES.items()),
             unit="none",
             size=(12, 7),
@@ -138,7 +142,9 @@ def _service_level(board: Board, q: Queries) -> None:
         lines(
             "Which errors?",
             "Failed calls by the provider's own error type, also from inside a 200 stream.",
-            Query(q.calls("error_type", lz_ending=FAILED, error_type=Not("")).topk(8), "{{error_type}}"),
+            Query(
+                q.calls("error_type", lz_ending=FAILED_ENDINGS, error_type=Not("")).topk(8), "{{error_type}}"
+            ),
             unit="reqps",
             size=(12, 7),
             stacked=True,
@@ -194,7 +200,10 @@ def _limits(board: Board, q: Queries) -> None:
         "Limits",
         lines(
             "Headroom by provider",
-            "The tightest limit of each provider, as last seen, only while there is traffic; the table names it.",
+            (
+                "The tightest limit of each provider, as last seen, only while there is traffic; the table "
+                "names it."
+            ),
             Query(q.headroom().min(PROVIDER), "{{gen_ai_provider_name}}"),
             unit="percentunit",
             size=(10, 8),
@@ -314,8 +323,8 @@ def _streams(board: Board, q: Queries) -> None:
         ),
         sum_up(
             "Which provider does best?",
-            "Over the range; latencies of the full path only, so that the mixture of paths does not decide. Filter to "
-            "one route to compare like with like.",
+            "Over the range; latencies of the full path only, so that the mixture of paths does not decide. "
+            "Filter to one route to compare like with like.",
             {PROVIDER: "provider"},
             Column("calls/s", q.calls(PROVIDER, window=RANGE), "reqps", decimals=2),
             Column(

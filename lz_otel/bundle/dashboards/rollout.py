@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from grafana_foundation_sdk.models import dashboard as model
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import ELIGIBLE, ROUTE, SERVING
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, choice, label_values, text_box
-from lz_otel.bundle.dashboards.panels import Query, lines, number
-from lz_otel.bundle.dashboards.queries import RANGE, ROUTE, Queries
+from lz_otel.bundle.dashboards.panels import Query, lines, stat
+from lz_otel.bundle.dashboards.queries import RANGE, Queries
 from lz_otel.bundle.promql import DASHBOARD_SCOPE, Builder, Expr, Not, Var, ratio, vector
 
 if TYPE_CHECKING:
@@ -19,20 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["build"]
 
-SERVING = ("symbolic", "intent", "zeroing", "scheduling")
 THIRD = (8, 7)
 NO_EVIDENCE = -1
 STATES = {1: ("go", "dark-green"), 0: ("stop", "dark-red"), NO_EVIDENCE: ("no evidence", "#5a5a66")}
 
 
 def build(config: Config) -> Board:
-    """The dashboard."""
-    t = config.thresholds
+    """Return the dashboard."""
     q = Queries(config)
     job = Builder({"job": Var("job")})
-    scored = Queries(config, {**DASHBOARD_SCOPE, "metric": Var("metric", exact=True)})
-    group, control = Var("group"), Var("control", exact=True)
-    now, before = {"window": "1h"}, {"window": "1h", "offset": "$before"}
     board = Board(
         "rollout",
         "Roll-out",
@@ -47,11 +43,24 @@ def build(config: Config) -> Board:
             choice("before", "compare with", "1h", "6h", "1d", "7d"),
         ],
     )
+    _gate_row(board, q)
+    _quality(board, q)
+    _effect(board, q)
+    _versions(board, q)
+    return board
+
+
+def _gate_row(board: Board, q: Queries) -> None:
+    scored = Queries(q.config, {**DASHBOARD_SCOPE, "metric": Var("metric", exact=True)})
+    group, control = Var("group"), Var("control", exact=True)
     board.row(
         "May the next stage start?",
-        number(
+        stat(
             "Gates",
-            "All green over the range: the next stage may start (002). Too few samples are no evidence, never green.",
+            (
+                "All green over the range: the next stage may start (002). Too few samples are no evidence, "
+                "never green."
+            ),
             *(Query(expr.or_(vector(NO_EVIDENCE)), name) for name, expr in _gates(q, scored, group, control)),
             unit="none",
             size=(24, 4),
@@ -68,10 +77,16 @@ def build(config: Config) -> Board:
             ],
         ),
     )
+
+
+def _quality(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    scored = Queries(q.config, {**DASHBOARD_SCOPE, "metric": Var("metric", exact=True)})
+    control = Var("control", exact=True)
     others = scored.quality("lz_group", lz_group=Not(control))
     against = others.op("/", scored.quality(lz_group=control), on=(), group_left=())
     worst = scored.b.quantile(0.1, c.QUALITY, "30m", ("lz_group",))
-    quiet = {config.control_group: style.QUIET}
+    quiet = {q.config.control_group: style.QUIET}
     board.row(
         "Quality",
         lines(
@@ -108,6 +123,11 @@ def build(config: Config) -> Board:
             empty="no quality reported",
         ),
     )
+
+
+def _effect(board: Board, q: Queries) -> None:
+    t = q.config.thresholds
+    now, before = {"window": "1h"}, {"window": "1h", "offset": "$before"}
 
     def p95(window: str, offset: str = "") -> Expr:
         return q.recorded_quantile(0.95, r.DURATION, "lz_path", window=window, offset=offset)
@@ -149,6 +169,9 @@ def build(config: Config) -> Board:
             empty="no calls then or now",
         ),
     )
+
+
+def _versions(board: Board, q: Queries) -> None:
     builds = Builder({"job": Var("job"), "instance": Var("instance")}).gauge(c.BUILD_INFO)
     board.row(
         "What runs where?",
@@ -163,11 +186,10 @@ def build(config: Config) -> Board:
             empty="no process reports",
         ),
     )
-    return board
 
 
 def _gates(q: Queries, scored: Queries, group: Var, control: Var) -> list[tuple[str, Expr]]:
-    """Each gate with its name: 1 may go on, 0 stop, nothing where there is too little to judge by."""
+    """Return each gate with its name: 1 may go on, 0 stop, nothing where there is too little to judge by."""
     t, guards = q.config.thresholds, q.config.guards
     broken = ratio(q.over(c.ATTEMPTS, status=("500", "502", "503", "504", "529", "5xx")), q.over(c.ATTEMPTS))
     enough = q.over(c.ATTEMPTS).above(guards.hits_before)
@@ -175,7 +197,7 @@ def _gates(q: Queries, scored: Queries, group: Var, control: Var) -> list[tuple[
     quick = q.b.quantile(0.95, c.INFERENCE_DURATION, RANGE, **fast).below(t.rollout_p95_seconds, as_bool=True)
     repeats = q.over(c.INTENT_REPEATS, intent="deterministic")
     same = q.over(c.INTENT_REPEATS, intent="deterministic", result="same")
-    eligible = q.over(c.FAST_PATH_CALLS, mechanism=SERVING, verdict=("hit", "miss", "fallback"))
+    eligible = q.over(c.FAST_PATH_CALLS, mechanism=SERVING, verdict=ELIGIBLE)
 
     def mean(who: Var) -> Expr:
         total = scored.b.total(c.QUALITY, lz_group=who).increase(RANGE).sum()

@@ -1,7 +1,7 @@
 """What every dashboard looks like: colours with one meaning each, units, sizes.
 
-A colour stands for the same thing on all dashboards. Red is failure and nothing else; where no target exists a
-number is blue. Percentiles of one thing are shades of its hue, darker for higher ones.
+A colour stands for the same thing on all dashboards. Red is failure and nothing else; where no target exists
+a number is blue. Percentiles of one thing are shades of its hue, darker for higher ones.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
+from lz_otel import mechanisms
+from lz_otel.errors import CatalogueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,16 +62,7 @@ PERCENTILES = {
 ENDINGS = {"ok": GOOD, "error": BAD, "incomplete": BROKEN, "cancelled": "#6e6e7a", "abandoned": GIVEN_UP}
 VERDICTS = {"hit": FAST, "miss": FULL, "fallback": FALLBACK, "bypass": GIVEN_UP}
 OUTCOMES = {"fast": FAST, "full": FULL, "fallback": FALLBACK, "error": BAD}
-# Hues that mean nothing else here, one for each mechanism.
-MECHANISMS = {
-    "symbolic": "#73bf69",
-    "pruning": "#b877d9",
-    "intent": "#5794f2",
-    "zeroing": "#f2cc0c",
-    "scheduling": "#37c8c3",
-    "prompt_cache": "#8ab8ff",
-    "response_cache": "#c8f2c2",
-}
+MECHANISMS = {row.name: row.colour for row in mechanisms.ALL}
 # Open sets, such as models and routes: hues that mean nothing else, by the first letter, so that a name keeps
 # its hue on all dashboards; names that share one are shades of it.
 OPEN = "purple"
@@ -95,29 +88,39 @@ MISSES = {
 INPUT_TOKENS = {"full": "blue", "read": "green", "written": "orange"}
 OUTPUT_TOKENS = {"visible": "purple", "reasoning": "dark-purple"}
 
-assert set(MECHANISMS) == set(c.MECHANISMS)
-assert set(VERDICTS) == set(c.VERDICTS)
-assert set(ENDINGS) == set(c.ENDINGS)
-assert set(MISSES) == set(c.MISS_REASONS)
+
+def complete(table: str, colours: Mapping[str, str], values: Iterable[str]) -> None:
+    """Refuse a table of colours that is not for exactly the catalogue's values.
+
+    Raises:
+        CatalogueError: naming the table, what is missing and what is too much.
+    """
+    if odd := set(colours) ^ set(values):
+        raise CatalogueError(f"bundle/dashboards/style.py: {table} and the catalogue differ in {sorted(odd)}")
+
+
+complete("VERDICTS", VERDICTS, c.VERDICTS)
+complete("ENDINGS", ENDINGS, c.ENDINGS)
+complete("MISSES", MISSES, c.MISS_REASONS)
 
 
 def of(colours: Mapping[str, str], names: Iterable[str] | None = None) -> dict[str, str]:
-    """Colours by name of series, all or those given."""
+    """Return the colours by name of series, all or those given."""
     return {n: colours[n] for n in (colours if names is None else names)}
 
 
 def rising(warn: float, bad: float | None = None) -> Steps:
-    """Higher is worse."""
+    """Return steps of colour where higher is worse."""
     return ((None, GOOD), (warn, WARN)) + (() if bad is None else ((bad, BAD),))
 
 
 def sinking(bad: float | None, warn: float, good: float | None = None) -> Steps:
-    """Lower is worse: red, orange from ``warn``, green from ``good``."""
+    """Return steps of colour where lower is worse: red, orange from ``warn``, green from ``good``."""
     if good is None:
         return ((None, WARN), (warn, GOOD))
     return ((None, BAD), (warn, WARN), (good, GOOD))
 
 
 def target_line(*values: float, colour: str = WARN) -> Steps:
-    """Dashed lines in a chart; nothing is coloured but the lines."""
+    """Return dashed lines for a chart; nothing is coloured but the lines."""
     return ((None, "transparent"), *((v, colour) for v in sorted(values)))
