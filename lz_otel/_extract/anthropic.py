@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
-from lz_otel._extract.values import loads, model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, loads, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -105,9 +104,11 @@ class MessagesReader(Reader):
         if kind == "content_block_delta":
             return self._event(b"content_block_delta", data)
         if kind == "content_block_start":
-            block = obj(event.content_block)
+            block = json_object(event.content_block)
             if block.get("type") == "fallback":
-                facts.response_model = model_name(obj(block.get("to")).get("model")) or facts.response_model
+                facts.response_model = (
+                    model_name(json_object(block.get("to")).get("model")) or facts.response_model
+                )
             return self._text(block.get("text"))
         if kind == "message_start":
             message = self._decode(_MESSAGE, bytes(event.message))
@@ -116,12 +117,12 @@ class MessagesReader(Reader):
             else:
                 self._message(message)
         elif kind == "message_delta":
-            self._stop(obj(event.delta).get("stop_reason"))
+            self._stop(json_object(event.delta).get("stop_reason"))
             self._stated(event.usage, final=True)
         elif kind == "message_stop":
             facts.terminal = True
         elif kind == "error":
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
         return 0
 
     def _document(self, body: bytes) -> bool:
@@ -133,7 +134,7 @@ class MessagesReader(Reader):
                 return False
             message = found
         if message.type == "error":
-            self._fault(fault({"error": message.error}, {}))
+            self._stated_error(message.error)
             return True
         self._message(message)
         if self._usage is not None and self._usage.get("output_tokens") is not None:
@@ -153,16 +154,16 @@ class MessagesReader(Reader):
 
     def _message(self, message: _Message) -> None:
         facts = self.facts
-        facts.response_id = name(message.id)
+        facts.response_id = label_name(message.id)
         facts.response_model = model_name(message.model)
         self._stop(message.stop_reason)
         self._stated(message.usage, final=False)
         if message.diagnostics is not None:
-            reason = obj(obj(message.diagnostics).get("cache_miss_reason")).get("type")
-            facts.cache_diagnosis = name(reason)
+            reason = json_object(json_object(message.diagnostics).get("cache_miss_reason")).get("type")
+            facts.cache_diagnosis = label_name(reason)
 
     def _stop(self, reason: Any) -> None:
-        found = name(reason)
+        found = label_name(reason)
         if found is not None:
             self.facts.finish_reasons = [found]
 
@@ -199,9 +200,9 @@ class MessagesReader(Reader):
         tools = usage.get("server_tool_use")
         if type(tools) is dict:
             facts.web_search_requests = self._count(tools, "web_search_requests")
-        facts.service_tier = name(usage.get("service_tier"))
-        facts.speed = name(usage.get("speed"))
-        facts.inference_geo = name(usage.get("inference_geo"))
+        facts.service_tier = label_name(usage.get("service_tier"))
+        facts.speed = label_name(usage.get("speed"))
+        facts.inference_geo = label_name(usage.get("inference_geo"))
         facts.output_final = self._ends and facts.output_tokens is not None
         facts.usage_seen = facts.output_final and facts.input_tokens is not None
         report = usage.get("layer_zero")
@@ -219,7 +220,7 @@ class MessagesReader(Reader):
             return
         besides = []
         for entry in iterations[:64]:
-            entry = obj(entry)
+            entry = json_object(entry)
             kind = entry.get("type")
             if kind == "fallback_message":
                 self.facts.response_model = model_name(entry.get("model")) or self.facts.response_model
@@ -268,7 +269,7 @@ class CompleteReader(Reader):
             self._bad_event(data)
             return 0
         if event.type == "error" or name == b"error":
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
             return 0
         return self._take(event)
 
@@ -281,9 +282,9 @@ class CompleteReader(Reader):
 
     def _take(self, answer: _Completion) -> int:
         facts = self.facts
-        facts.response_id = name(answer.id) or facts.response_id
+        facts.response_id = label_name(answer.id) or facts.response_id
         facts.response_model = model_name(answer.model) or facts.response_model
-        reason = name(answer.stop_reason)
+        reason = label_name(answer.stop_reason)
         if reason is not None:
             facts.finish_reasons = [reason]
             facts.terminal = True

@@ -13,10 +13,10 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from lz_otel._extract.anthropic import CountReader
-from lz_otel._extract.faults import Fault, fault
+from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
-from lz_otel._extract.values import count, loads, model_name, name, obj, word
+from lz_otel._extract.values import error_word, json_object, label_name, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ _FRAME = msgspec.json.Decoder(_Frame)
 
 def exception(reader: Reader, event: bytes, data: bytes) -> None:
     """A frame of an exception, whose name begins with ``!``."""
-    said = fault(loads(data), {})
-    kind = word(event[1:].decode("latin-1"))
-    reader._fault(Fault(kind or said.type, said.code, said.message), in_stream=True)
+    said = provider_error(loads(data))
+    kind = error_word(event[1:].decode("latin-1"))
+    reader._error(ProviderError(kind or said.type, said.code, said.message), in_stream=True)
 
 
 class ConverseReader(Reader):
@@ -79,12 +79,12 @@ class ConverseReader(Reader):
 
     def _frame(self, kind: bytes, frame: _Frame) -> int:
         if kind == b"contentBlockDelta":
-            delta = obj(frame.delta)
+            delta = json_object(frame.delta)
             text = delta.get("text")
             if text:
                 return self._text(text)
-            thought = obj(delta.get("reasoningContent")).get("text")
-            return 1 if thought or obj(delta.get("toolUse")).get("input") else 0
+            thought = json_object(delta.get("reasoningContent")).get("text")
+            return 1 if thought or json_object(delta.get("toolUse")).get("input") else 0
         if kind == b"messageStop":
             self._stop(frame.stop)
         elif kind == b"metadata":
@@ -97,11 +97,11 @@ class ConverseReader(Reader):
         answer = self._decode(_ANSWER, body)
         if answer is None:
             return False
-        blocks = obj(obj(answer.output).get("message")).get("content")
+        blocks = json_object(json_object(answer.output).get("message")).get("content")
         content = 0
         for block in blocks[:10_000] if type(blocks) is list else ():
-            block = obj(block)
-            thought = obj(obj(block.get("reasoningContent")).get("reasoningText")).get("text")
+            block = json_object(block)
+            thought = json_object(json_object(block.get("reasoningContent")).get("reasoningText")).get("text")
             content += self._text(block.get("text")) + bool(thought or "toolUse" in block)
         self.facts.has_content = content > 0
         self._stop(answer.stop)
@@ -110,12 +110,12 @@ class ConverseReader(Reader):
         return True
 
     def _stop(self, reason: Any) -> None:
-        found = name(reason)
+        found = label_name(reason)
         if found is not None:
             self.facts.finish_reasons = [found]
 
     def _tier(self, tier: Any) -> None:
-        self.facts.service_tier = name(obj(tier).get("type")) or name(tier)
+        self.facts.service_tier = label_name(json_object(tier).get("type")) or label_name(tier)
 
     def _end(self) -> None:
         facts = self.facts
@@ -143,8 +143,8 @@ def read_usage(reader: Reader, usage: Any) -> None:
     facts.output_tokens = reader._count(usage, "outputTokens")
     details = usage.get("cacheDetails")
     for entry in details[:8] if type(details) is list else ():
-        entry = obj(entry)
-        number = count(entry.get("inputTokens"))
+        entry = json_object(entry)
+        number = token_count(entry.get("inputTokens"))
         if entry.get("ttl") == "5m":
             facts.cache_write_5m_tokens = number
         elif entry.get("ttl") == "1h":

@@ -16,7 +16,7 @@ from lz_otel._extract.bedrock import exception, model_in_path, read_usage
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
-from lz_otel._extract.values import count, model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -152,25 +152,25 @@ class InvokeReader(Reader):
 
     def _said(self, said: _Invoked) -> int:
         facts = self.facts
-        facts.response_id = name(said.id) or facts.response_id
+        facts.response_id = label_name(said.id) or facts.response_id
         reasons = [said.stop_reason, said.finish_reason, said.completion_reason, said.stop]
-        reasons.append(obj(said.message_stop).get("stopReason"))
+        reasons.append(json_object(said.message_stop).get("stopReason"))
         content = sum(
             self._text(text) for text in (said.generation, said.completion, said.output_text, said.text)
         )
         for many in (said.generations, said.results, said.outputs):
             for one in many[:128] if type(many) is list else ():
-                one = obj(one)
+                one = json_object(one)
                 content += self._text(one.get("text") or one.get("outputText"))
                 reasons += [one.get("finish_reason") or one.get("completionReason") or one.get("stop_reason")]
-                if many is said.results and count(one.get("tokenCount")) is not None:
+                if many is said.results and token_count(one.get("tokenCount")) is not None:
                     self._output = (self._output or 0) + one["tokenCount"]
-        blocks = obj(obj(said.output).get("message")).get("content")
+        blocks = json_object(json_object(said.output).get("message")).get("content")
         for block in blocks[:1000] if type(blocks) is list else ():
-            content += self._text(obj(block).get("text")) + ("toolUse" in obj(block))
-        delta = obj(obj(said.block).get("delta"))
-        content += self._text(delta.get("text")) or bool(obj(delta.get("toolUse")).get("input"))
-        named = [found for found in map(name, reasons) if found is not None]
+            content += self._text(json_object(block).get("text")) + ("toolUse" in json_object(block))
+        delta = json_object(json_object(said.block).get("delta"))
+        content += self._text(delta.get("text")) or bool(json_object(delta.get("toolUse")).get("input"))
+        named = [found for found in map(label_name, reasons) if found is not None]
         if named:
             facts.finish_reasons = named
             facts.terminal = True
@@ -182,9 +182,9 @@ class InvokeReader(Reader):
             self._input = value if value is not None else self._input
         for value in (said.generation_token_count, said.output_count):
             self._output = value if value is not None else self._output
-        usage = said.usage if said.usage is not None else obj(said.metadata).get("usage")
+        usage = said.usage if said.usage is not None else json_object(said.metadata).get("usage")
         self._usage = usage if usage is not None else self._usage
-        self._metrics = obj(said.metrics) or self._metrics
+        self._metrics = json_object(said.metrics) or self._metrics
 
     def _end(self) -> None:
         facts = self.facts

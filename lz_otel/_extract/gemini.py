@@ -13,12 +13,11 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from lz_otel._extract.anthropic import CountReader, MessagesReader
-from lz_otel._extract.faults import fault
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
 from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import count, loads, model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -73,21 +72,21 @@ class GenerateReader(Reader):
             self._bad_event(data)
             return 0
         if chunk.error is not None:
-            self._fault(fault({"error": chunk.error}, {}), in_stream=True)
+            self._stated_error(chunk.error, in_stream=True)
         return self._chunk(chunk)
 
     def _chunk(self, chunk: _Chunk) -> int:
         facts = self.facts
-        facts.response_id = facts.response_id or name(chunk.id)
+        facts.response_id = facts.response_id or label_name(chunk.id)
         facts.response_model = facts.response_model or model_name(chunk.model)
         content = 0
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
-                content += sum(self._part(obj(part)) for part in candidate.content.parts or ())
-            reason = name(str(candidate.finish)) if candidate.finish is not None else None
+                content += sum(self._part(json_object(part)) for part in candidate.content.parts or ())
+            reason = label_name(str(candidate.finish)) if candidate.finish is not None else None
             if reason is not None and len(self._reasons) < 128:
                 self._reasons[candidate.index if type(candidate.index) is int else 0] = reason
-        if self._reasons or obj(chunk.feedback).get("blockReason") is not None:
+        if self._reasons or json_object(chunk.feedback).get("blockReason") is not None:
             facts.terminal = True
         usage = chunk.usage
         if type(usage) is dict:
@@ -115,16 +114,16 @@ class GenerateReader(Reader):
         if chunk is None:
             return False
         if chunk.error is not None:
-            self._fault(fault({"error": chunk.error}, {}))
+            self._stated_error(chunk.error)
         self.facts.has_content = self._chunk(chunk) > 0
         return True
 
     def _end(self) -> None:
         facts = self.facts
         facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
-        usage = obj(self._usage)
+        usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
-        facts.service_tier = name(tier.lower() if type(tier) is str else None)
+        facts.service_tier = label_name(tier.lower() if type(tier) is str else None)
         facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
         facts.reasoning_tokens = self._count(usage, "thoughtsTokenCount")
@@ -141,7 +140,7 @@ class GenerateReader(Reader):
 
     def _sum(self, usage: dict[str, Any], first: str, second: str) -> int | None:
         """Both counts together; the second alone stands too."""
-        one, two = usage.get(first), count(usage.get(second))
+        one, two = usage.get(first), token_count(usage.get(second))
         if one is None:
             return two
         found = self._count(usage, first)
@@ -155,8 +154,8 @@ def _by_modality(whole: int | None, *details: Any) -> dict[str, int] | None:
     parts: dict[str, int] = {}
     left = whole
     for entry in [entry for detail in details if type(detail) is list for entry in detail[:16]]:
-        kind = _MODALITIES.get(str(obj(entry).get("modality")).upper(), "unknown")
-        number = min(count(obj(entry).get("tokenCount")) or 0, left)
+        kind = _MODALITIES.get(str(json_object(entry).get("modality")).upper(), "unknown")
+        number = min(token_count(json_object(entry).get("tokenCount")) or 0, left)
         if kind != "text" and number:
             parts[kind] = parts.get(kind, 0) + number
             left -= number
@@ -183,13 +182,16 @@ class EmbedReader(Reader):
         if embedded is None:
             return False
         facts = self.facts
-        facts.input_tokens = self._count(obj(embedded.usage), "promptTokenCount")
+        facts.input_tokens = self._count(json_object(embedded.usage), "promptTokenCount")
         predictions = embedded.predictions
         if type(predictions) is list and facts.operation == "embeddings":
             counts = [
-                obj(obj(obj(p).get("embeddings")).get("statistics")).get("token_count") for p in predictions
+                json_object(json_object(json_object(p).get("embeddings")).get("statistics")).get(
+                    "token_count"
+                )
+                for p in predictions
             ]
-            numbers = [count(int(c) if type(c) is float and c.is_integer() else c) for c in counts]
+            numbers = [token_count(int(c) if type(c) is float and c.is_integer() else c) for c in counts]
             known = [number for number in numbers if number is not None]
             if known and len(known) == len(numbers):
                 facts.input_tokens = sum(known)
@@ -236,15 +238,15 @@ class InteractionsReader(Reader):
             self._bad_event(data)
             return 0
         if event.error is not None:
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
         if event.interaction is not None:
             self._interaction(event.interaction, in_stream=True)
             if event.event_type == "interaction.completed":
                 self.facts.terminal = True
-        delta = obj(event.delta)
+        delta = json_object(event.delta)
         if delta.get("type") == "text":
             return self._text(delta.get("text"))
-        return 1 if delta.get("arguments") or obj(delta.get("content")).get("text") else 0
+        return 1 if delta.get("arguments") or json_object(delta.get("content")).get("text") else 0
 
     def _document(self, body: bytes) -> bool:
         interaction = self._decode(_INTERACTION, body)
@@ -253,22 +255,22 @@ class InteractionsReader(Reader):
         self._interaction(interaction, in_stream=False)
         content = 0
         for step in (interaction.outputs or interaction.steps or ())[:1000]:
-            step = obj(step)
+            step = json_object(step)
             inner = step.get("content")
             for part in inner if type(inner) is list else [step]:
-                if obj(part).get("type") == "text":
-                    content += self._text(obj(part).get("text"))
+                if json_object(part).get("type") == "text":
+                    content += self._text(json_object(part).get("text"))
         self.facts.has_content = content > 0
         return True
 
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
         facts = self.facts
-        facts.response_id = name(said.id) or facts.response_id
+        facts.response_id = label_name(said.id) or facts.response_id
         facts.response_model = model_name(said.model) or facts.response_model
-        facts.service_tier = name(said.service_tier) or facts.service_tier
+        facts.service_tier = label_name(said.service_tier) or facts.service_tier
         if said.error is not None:
-            self._fault(fault({"error": said.error}, {}), in_stream=in_stream)
-        usage = obj(said.usage)
+            self._stated_error(said.error, in_stream=in_stream)
+        usage = json_object(said.usage)
         if not usage:
             return
         take = self._count

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import decode_request, read_fields
-from lz_otel._extract.values import model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class OllamaReader(Reader):
             self._bad_event(data)
             return 0
         if line.error is not None:
-            self._fault(fault({"error": line.error}, {}), in_stream=True)
+            self._stated_error(line.error, in_stream=True)
         return self._line(line)
 
     def _document(self, body: bytes) -> bool:
@@ -65,13 +64,13 @@ class OllamaReader(Reader):
         facts = self.facts
         if facts.response_model is None:
             facts.response_model = model_name(line.model)
-        message = obj(line.message)
+        message = json_object(line.message)
         content = self._text(message.get("content")) or self._text(line.response)
         if message.get("thinking") or message.get("tool_calls") or line.thinking:
             content = 1
         if line.done is True:
             facts.terminal = True
-            reason = name(line.done_reason)
+            reason = label_name(line.done_reason)
             facts.finish_reasons = [reason] if reason is not None else []
             self._counts(line)
         return content

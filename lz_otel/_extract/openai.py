@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
+from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import loads, model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, loads, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ class ChatReader(Reader):
         elif chunk.value:
             content += self._text(chunk.value)
         elif choices is None and chunk.error is None and chunk.usage is None:
-            said = obj(loads(data))
+            said = json_object(loads(data))
             if name == b"error" or said.get("object") == "error":
-                self._fault(fault(said, {}), in_stream=True)
+                self._error(provider_error(said), in_stream=True)
         if chunk.usage is not None or chunk.error is not None or chunk.x_groq is not None:
             self._besides(chunk)
         if chunk.service_tier is not None or self._decoder is _WHOLE:
@@ -156,32 +156,32 @@ class ChatReader(Reader):
             return self._text(content)
         found = 0
         for part in content[:64]:
-            part = obj(part)
+            part = json_object(part)
             found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
         return 1 if found else 0
 
     def _reason(self, choice: _Choice) -> None:
-        reason = name(choice.finish_reason)
+        reason = label_name(choice.finish_reason)
         if reason is not None and len(self._reasons) < 128:
             self._reasons[choice.index if type(choice.index) is int else 0] = reason
 
     def _besides(self, chunk: _Chunk) -> None:
-        groq = obj(chunk.x_groq)
+        groq = json_object(chunk.x_groq)
         usage = chunk.usage if chunk.usage is not None else groq.get("usage")
         if usage is not None and (has_counts(usage) or self._usage is None):
             self._usage = usage
             self._usage_ends = not chunk.choices
         error = chunk.error if chunk.error is not None else groq.get("error")
         if error is not None:
-            self._fault(fault({"error": error}, {}), in_stream=True)
+            self._stated_error(error, in_stream=True)
 
     def _identity(self, chunk: _Chunk) -> None:
         facts = self.facts
-        facts.service_tier = name(chunk.service_tier) or facts.service_tier
+        facts.service_tier = label_name(chunk.service_tier) or facts.service_tier
         if isinstance(chunk, _Whole):
-            facts.response_id = facts.response_id or name(chunk.id)
+            facts.response_id = facts.response_id or label_name(chunk.id)
             facts.response_model = facts.response_model or model_name(chunk.model)
-            facts.upstream_provider = facts.upstream_provider or name(chunk.provider)
+            facts.upstream_provider = facts.upstream_provider or label_name(chunk.provider)
             facts.cache_diagnosis = facts.cache_diagnosis or cache_diagnosis(chunk.prompt_cache_diagnostics)
             if facts.response_id and facts.response_model:
                 self._decoder = _CHUNK
@@ -203,7 +203,7 @@ class ChatReader(Reader):
         self._identity(answer)
         self._usage, self._usage_ends = answer.usage, True
         if answer.error is not None:
-            self._fault(fault({"error": answer.error}, {}))
+            self._stated_error(answer.error)
         return True
 
     def _end(self) -> None:
@@ -220,9 +220,9 @@ class ChatReader(Reader):
 def cache_diagnosis(diagnostics: Any) -> str | None:
     """The vendor's word for a prompt-cache miss in ``prompt_cache_diagnostics`` (D)."""
     if type(diagnostics) is dict:
-        miss = obj(diagnostics.get("cache_miss"))
+        miss = json_object(diagnostics.get("cache_miss"))
         diagnostics = diagnostics.get("reason") or miss.get("reason") or diagnostics.get("type")
-    found = name(diagnostics)
+    found = label_name(diagnostics)
     return None if found in ("cache_hit", "cache_miss") else found
 
 
@@ -244,7 +244,7 @@ def completions(request: Request, provider: str | None) -> Reader | None:
     if facts.request_model is None:
         facts.request_model = model_name(azure)
     if facts.stream:
-        facts.usage_requested = obj(fields.stream_options).get("include_usage") is True
+        facts.usage_requested = json_object(fields.stream_options).get("include_usage") is True
     return ChatReader(facts)
 
 

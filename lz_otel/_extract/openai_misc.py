@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.openai import deployment
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import decode_request, form_field, read_fields
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import loads, model_name, name
+from lz_otel._extract.values import label_name, loads, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class PlainReader(Reader):
             self._bad_event(data)
             return 0
         if event.error is not None:
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
         if has_counts(event.usage):
             read_usage(self, event.usage)
         self.facts.terminal = self.facts.terminal or name.endswith((b".completed", b".done"))
@@ -61,16 +60,16 @@ class PlainReader(Reader):
             # Speech is audio, a transcript may be plain text: nothing to read, nothing wrong.
             return self.facts.operation == "other" and body[:1] not in (b"{", b"[")
         facts = self.facts
-        facts.response_id = name(answer.id)
+        facts.response_id = label_name(answer.id)
         facts.response_model = model_name(answer.model)
-        facts.service_tier = name(answer.service_tier)
+        facts.service_tier = label_name(answer.service_tier)
         read_usage(self, answer.usage if has_counts(answer.usage) else None)
         if facts.operation == "embeddings" and facts.input_tokens is None and type(answer.usage) is dict:
             # Voyage and Jina state the total only; embeddings have no output.
             facts.input_tokens = self._count(answer.usage, "total_tokens")
             facts.usage_seen = facts.input_tokens is not None
         if answer.error is not None:
-            self._fault(fault({"error": answer.error}, {}))
+            self._stated_error(answer.error)
         return True
 
 
@@ -85,7 +84,7 @@ class RunReader(Reader):
         if data == b"[DONE]":
             self.facts.terminal = True
         elif name == b"error":
-            self._fault(fault({"error": loads(data)}, {}), in_stream=True)
+            self._stated_error(loads(data), in_stream=True)
         elif name.startswith(b"thread.run.") and not name.startswith(b"thread.run.step."):
             answer = self._decode(_ANSWER, data)
             if answer is None:
@@ -102,12 +101,12 @@ class RunReader(Reader):
 
     def _run(self, answer: _Answer) -> None:
         facts = self.facts
-        facts.response_id = name(answer.id) or facts.response_id
+        facts.response_id = label_name(answer.id) or facts.response_id
         facts.response_model = model_name(answer.model) or facts.response_model
         if has_counts(answer.usage):
             read_usage(self, answer.usage)
         if answer.last_error is not None:
-            self._fault(fault({"error": answer.last_error}, {}), in_stream=True)
+            self._stated_error(answer.last_error, in_stream=True)
 
 
 def _plain(request: Request, provider: str | None, operation: str, key: str) -> Reader | None:

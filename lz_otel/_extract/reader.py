@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from lz_otel._extract import framing
-from lz_otel._extract.faults import Fault, fault
 from lz_otel._extract.framing import CLOSED, MAX_BODY, SAFE, WORDS, AwsFrames, JsonLines, Sse
+from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.values import MAX_COUNT, lenient, loads, whole_members
 from lz_otel.catalogue import CHUNK_BUCKETS
 
@@ -84,7 +84,7 @@ class Reader:
         kind = headers.get("content-type", "")
         self._kind = kind if kind == _JSON else kind.partition(";")[0].strip().lower()
         if status >= 400:
-            self._fault(fault(None, headers))
+            self._error(provider_error(None, headers))
 
     def feed(self, data: bytes, now: float) -> None:
         """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
@@ -254,7 +254,11 @@ class Reader:
         self._note("usage")
         return None
 
-    def _fault(self, found: Fault, *, in_stream: bool = False) -> None:
+    def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
+        """The value of ``error`` in a body."""
+        self._error(provider_error({"error": error}), in_stream=in_stream)
+
+    def _error(self, found: ProviderError, *, in_stream: bool = False) -> None:
         """The provider's error; the first one that names a type stands."""
         facts = self.facts
         if in_stream and self._status < 400:
@@ -333,8 +337,8 @@ class Reader:
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._status >= 400:
             self.facts.terminal = complete
-            self._reset_fault()
-            self._fault(fault(loads(body), self._headers))
+            self._reset_error()
+            self._error(provider_error(loads(body), self._headers))
             return
         if self._document(body):
             self.facts.terminal = True
@@ -355,7 +359,7 @@ class Reader:
         self._content += sum(self._event(b"", line) for line in lines)
         return True
 
-    def _reset_fault(self) -> None:
+    def _reset_error(self) -> None:
         self.facts.error_type = self.facts.error_code = self.facts.error_message = None
 
     def _sums(self) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
-from lz_otel._extract.values import lenient, model_name, obj, text
+from lz_otel._extract.values import json_object, lenient, model_name, nonempty_text
 
 if TYPE_CHECKING:
     from lz_otel.model import Facts, Request
@@ -92,7 +92,7 @@ def read_fields(facts: Facts, fields: Any) -> Facts:
 
 def user_id(fields: Fields) -> str | None:
     """``metadata.user_id`` of a Messages request."""
-    return text(obj(fields.metadata).get("user_id"))
+    return nonempty_text(json_object(fields.metadata).get("user_id"))
 
 
 def form_field(request: Request, field: str) -> str | None:

@@ -12,13 +12,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lz_otel._extract.anthropic import CountReader
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.openai import cache_diagnosis, deployment
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, decode_request, read_fields
 from lz_otel._extract.usage import read_usage
-from lz_otel._extract.values import model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ class ResponsesReader(Reader):
                 self.facts.terminal = True
         elif kind == "error" or event.error is not None:
             error = event.error if event.error is not None else {"code": event.code, "message": event.message}
-            self._fault(fault({"error": error}, {}), in_stream=True)
+            self._stated_error(error, in_stream=True)
         return 0
 
     def _document(self, body: bytes) -> bool:
@@ -117,19 +116,20 @@ class ResponsesReader(Reader):
         kind = item.type if type(item.type) is str else ""
         if kind == "message" and type(item.content) is list:
             return sum(
-                self._text(obj(part).get("text")) or bool(obj(part).get("refusal")) for part in item.content
+                self._text(json_object(part).get("text")) or bool(json_object(part).get("refusal"))
+                for part in item.content
             )
         return 1 if kind.endswith("_call") else 0
 
     def _response(self, response: _Response, *, in_stream: bool) -> None:
         facts = self.facts
-        facts.response_id = name(response.id) or facts.response_id
+        facts.response_id = label_name(response.id) or facts.response_id
         facts.response_model = model_name(response.model) or facts.response_model
-        facts.service_tier = name(response.service_tier) or facts.service_tier
+        facts.service_tier = label_name(response.service_tier) or facts.service_tier
         facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
         read_usage(self, response.usage)
         if response.error is not None:
-            self._fault(fault({"error": response.error}, {}), in_stream=in_stream)
+            self._stated_error(response.error, in_stream=in_stream)
 
 
 def _facts(request: Request, provider: str | None, operation: str, *, calls: bool) -> Facts | None:

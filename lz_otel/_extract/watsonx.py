@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, decode_request, read_fields
-from lz_otel._extract.values import count, model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class GenerationReader(Reader):
             self._bad_event(data)
             return 0
         if answer.errors is not None:
-            self._fault(fault({"error": answer.errors}, {}), in_stream=True)
+            self._stated_error(answer.errors, in_stream=True)
         return 1 if self._take(answer) else 0
 
     def _document(self, body: bytes) -> bool:
@@ -73,13 +72,15 @@ class GenerationReader(Reader):
         self._input = self._input or answer.input_token_count
         content = 0
         for result in answer.results[:128] if type(answer.results) is list else ():
-            result = obj(result)
+            result = json_object(result)
             content += self._text(result.get("generated_text"))
             self._input = self._input or result.get("input_token_count")
             output = result.get("generated_token_count")
             if output is not None:
-                self._output = output if not count(self._output) else max(count(output) or 0, self._output)
-            reason = name(result.get("stop_reason"))
+                self._output = (
+                    output if not token_count(self._output) else max(token_count(output) or 0, self._output)
+                )
+            reason = label_name(result.get("stop_reason"))
             if reason is not None and reason.lower() != "not_finished":
                 facts.finish_reasons = [reason]
                 facts.terminal = True
