@@ -89,7 +89,7 @@ class MessagesReader(Reader):
             text = delta.text
             if text:
                 if type(text) is str:
-                    self._said_text = text
+                    self._only_text = text
                 return self._text(text)
             return 1 if delta.partial_json or delta.thinking else 0
         return self._other_event(name, data)

@@ -107,7 +107,7 @@ class ChatReader(Reader):
                         if type(content) is str and content:
                             if self.facts.text_sink is not None:
                                 self._texts.append(content)
-                            self._said_text = content
+                            self._only_text = content
                             return 1
             except (msgspec.MsgspecError, RecursionError):
                 pass

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from lz_otel._extract import framing
-from lz_otel._extract.framing import CLOSED, MAX_BODY, SAFE, WORDS, AwsFrames, JsonLines, Sse
+from lz_otel._extract.framing import CLOSED, MAX_BODY, AwsFrames, JsonLines, Sse
 from lz_otel._extract.provider_error import ProviderError, provider_error
+from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
 from lz_otel._extract.values import MAX_COUNT, lenient, loads, whole_members
 from lz_otel.catalogue import CHUNK_BUCKETS
 
@@ -34,7 +35,6 @@ _MAX_SECOND_ATTEMPTS = 32
 _GAPS = len(CHUNK_BUCKETS) + 1
 _JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
-_MAX_LESSONS, _WORTH_A_LESSON = 8, 64  # a stream whose events are never alike is left alone
 
 
 class Reader:
@@ -63,12 +63,10 @@ class Reader:
     _content = 0
     _gaps: list[int] = []  # noqa: RUF012 - replaced by the first content, never added to
     _last = _read_at = 0.0  # when the last piece of content came, and of another shape
-    # An event of one piece of text, up to that text and from its end on: see `_learn`
-    _opening = _closing = b""
-    _around = -1  # bytes of both; nothing is learned yet
-    _said_text = ""
-    _lessons = _MAX_LESSONS
-    _alike = _taught_at = 0  # events read by it: in all, and when it was learned
+    _only_text = ""  # what the event just read says, where that is one piece of text and nothing else
+    _template = NO_TEMPLATE
+    _learned: EventTemplate | None = None  # `_template`, or what it is between two events
+    _decoded = 0  # pieces of the body with content that did not match it
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -88,21 +86,23 @@ class Reader:
 
     def feed(self, data: bytes, now: float) -> None:
         """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
-        said = data.removeprefix(self._opening).removesuffix(self._closing)
-        # What was learned was learned of a parser: there is one
+        template = self._template
+        text = data.removeprefix(template.before).removesuffix(template.behind)
         if (
-            said
-            and len(said) + self._around == len(data)
-            and (not said.strip(SAFE) or WORDS(data, len(self._opening), len(data) - len(self._closing)))
-            and self._parser.idle  # type: ignore[union-attr]  # learned of a parser
+            text
+            and len(text) + template.around == len(data)
+            and (
+                not text.strip(PLAIN_TEXT)
+                or JSON_STRING(data, len(template.before), len(data) - len(template.behind))
+            )
         ):
-            self._alike += 1
             self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
             self._last = now
             return
         content = self._read(data, now)
         if content:
             self._content += content
+            self._decoded += 1
             if self._gaps:
                 self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
             else:
@@ -143,28 +143,24 @@ class Reader:
 
     def _one(self, name: bytes, payload: bytes, data: bytes) -> int:
         """A piece that is one whole event."""
-        self._said_text = ""
+        self._only_text = ""
         content = self._event(name, payload)
         self._events += 1
-        if self._said_text and self._lessons:
+        if self._only_text:
             self._learn(data)
         return content
 
     def _learn(self, data: bytes) -> None:
-        """Remember what stands around the text of an event that said this text and nothing else.
+        """Let events like this one pass undecoded, unless a sink wants their text."""
+        if self.facts.text_sink is None and self.facts.mask_sink is None:
+            if self._learned is None:
+                self._learned = self._template = EventTemplate()
+            self._learned.learn(data, self._only_text, self._undecoded)
 
-        An event that differs from it in that text only needs no decoding: it is one piece of content too.
-        """
-        self._lessons = _MAX_LESSONS if self._alike - self._taught_at > _WORTH_A_LESSON else self._lessons - 1
-        self._taught_at = self._alike
-        facts = self.facts
-        text = b'"%b"' % self._said_text.encode("utf-8", "surrogatepass")
-        at = data.find(text)
-        if facts.text_sink is None and facts.mask_sink is None and at >= 0 and data.find(text, at + 1) < 0:
-            end = at + len(text) - 1
-            if WORDS(data, at + 1, end):
-                self._opening, self._closing = data[: at + 1], data[end:]
-                self._around = len(self._opening) + len(self._closing)
+    @property
+    def _undecoded(self) -> int:
+        """Pieces that matched the template: behind each piece with content but the first is a gap."""
+        return sum(self._gaps) + 1 - self._decoded if self._gaps else 0
 
     def _first(self, now: float) -> None:
         """The first content."""
@@ -181,6 +177,8 @@ class Reader:
         self._events += len(events)
         if parser.lost != self._seen_lost:
             self._note_lost(parser)
+        if self._learned is not None:  # in the middle of an event no piece is a whole one
+            self._template = self._learned if parser.idle else NO_TEMPLATE
         return content
 
     def finish(self, complete: bool) -> None:
@@ -198,6 +196,7 @@ class Reader:
         self._sums()
         self._end()
         self._parser = CLOSED
+        self._template = NO_TEMPLATE
         if self._texts or self._masks:
             self._flush()
 
@@ -365,9 +364,9 @@ class Reader:
     def _sums(self) -> None:
         """Counts that are kept aside while the body passes."""
         facts = self.facts
-        if self._alike:
-            self._events += self._alike
-            self._content += self._alike
+        undecoded = self._undecoded
+        self._events += undecoded
+        self._content += undecoded
         if isinstance(self._parser, Sse):
             facts.sse_events = self._events
         if self._content:
