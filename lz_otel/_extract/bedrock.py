@@ -10,26 +10,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
 from lz_otel._extract.values import error_word, json_object, label_name, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["ConverseReader", "converse", "count_tokens", "exception", "model_in_path", "read_usage"]
-
-
-class _Request(Fields, gc=False):
-    tools: Raw = field(default=NOTHING, name="toolConfig")
-
-
-_REQUEST = msgspec.json.Decoder(_Request)
 
 
 class _Answer(Struct, gc=False):
@@ -61,11 +54,7 @@ def exception(reader: Reader, event: bytes, data: bytes) -> None:
 class ConverseReader(Reader):
     """Answers of Converse and ConverseStream."""
 
-    __slots__ = ("_usage",)
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._usage: Any = None
+    _usage: Any = None
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name.startswith(b"!"):
@@ -110,12 +99,11 @@ class ConverseReader(Reader):
         return True
 
     def _stop(self, reason: Any) -> None:
-        found = label_name(reason)
-        if found is not None:
-            self.facts.finish_reasons = [found]
+        if label_name(reason):
+            self.facts.finish_reasons = [reason]
 
     def _tier(self, tier: Any) -> None:
-        self.facts.service_tier = label_name(json_object(tier).get("type")) or label_name(tier)
+        self.facts.service_tier = json_object(tier).get("type") or tier
 
     def _end(self) -> None:
         facts = self.facts
@@ -168,19 +156,20 @@ def model_in_path(request: Request, provider: str | None) -> str | None:
     return model if provider == "aws.bedrock" or "." in model or model.startswith("arn:") else None
 
 
-def converse(request: Request, provider: str | None) -> Reader | None:
+def converse(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /model/{id}/converse`` and ``/converse-stream``."""
     model = model_in_path(request, provider)
     if model is None:
         return None
-    facts = Facts(provider or "aws.bedrock", "chat", inference=True, llm_call=True)
-    read_fields(facts, decode_request(request, _REQUEST))
-    facts.request_model = model_name(model)
-    facts.stream = request.path.endswith("-stream")
-    return ConverseReader(facts)
+    if fields is not None:
+        fields.tools = fields.tool_config
+    reader = ConverseReader(Facts(provider or "aws.bedrock", "chat", inference=True, llm_call=True), fields)
+    reader.facts.request_model = model_name(model)
+    reader.facts.stream = request.path.endswith("-stream")
+    return reader
 
 
-def count_tokens(request: Request, provider: str | None) -> Reader | None:
+def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /model/{id}/count-tokens``."""
     model = model_in_path(request, provider)
     if model is None:

@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._extract.values import error_word, integral, json_object, label_name, nonempty_text, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["chat", "embed"]
@@ -45,8 +45,6 @@ _SAID = msgspec.json.Decoder(_Said)
 class CohereReader(Reader):
     """Answers of v1 and v2, plain and streamed (SSE, or one JSON document per line)."""
 
-    __slots__ = ()
-
     def _event(self, name: bytes, data: bytes) -> int:
         if data == b"[DONE]":
             return 0
@@ -61,7 +59,7 @@ class CohereReader(Reader):
             return self._text(said.text)
         if said.event_type == "stream-end":
             response = json_object(said.response)
-            self.facts.response_id = label_name(response.get("response_id")) or self.facts.response_id
+            self.facts.response_id = response.get("response_id") or self.facts.response_id
             self._ended(said.finish_reason or response.get("finish_reason"))
             self._usage(json_object(response.get("meta")))
         return 1 if said.tool_call_delta else 0
@@ -69,7 +67,7 @@ class CohereReader(Reader):
     def _version_2(self, said: _Said) -> int:
         delta = json_object(said.delta)
         if said.type == "message-start":
-            self.facts.response_id = label_name(said.id)
+            self.facts.response_id = said.id
         elif said.type == "message-end":
             self._ended(delta.get("finish_reason"))
             self._usage(json_object(delta.get("usage")))
@@ -89,7 +87,7 @@ class CohereReader(Reader):
         if said is None:
             return False
         facts = self.facts
-        facts.response_id = label_name(said.id) or label_name(said.response_id)
+        facts.response_id = said.id or said.response_id
         message = json_object(said.message)
         content = self._text(said.text) + bool(said.tool_calls or message.get("tool_calls"))
         parts = message.get("content")
@@ -113,31 +111,30 @@ class CohereReader(Reader):
         billed, used = json_object(usage.get("billed_units")), json_object(usage.get("tokens"))
         counts = billed if "input_tokens" in billed or "output_tokens" in billed else used
         counts = {key: integral(value) for key, value in counts.items()}
-        facts.input_tokens = self._count(counts, "input_tokens")
-        facts.output_tokens = self._count(counts, "output_tokens")
+        facts.input_tokens, facts.output_tokens = self._counts(counts, "input_tokens", "output_tokens")
         facts.cache_read_tokens = token_count(integral(usage.get("cached_tokens")))
         facts.reasoning_tokens = token_count(integral(used.get("reasoning_tokens")))
         facts.usage_seen = facts.input_tokens is not None or facts.output_tokens is not None
         facts.output_final = facts.output_tokens is not None
 
 
-def chat(request: Request, provider: str | None) -> Reader | None:
+def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1/chat`` and ``/v2/chat``."""
-    return _reader(request, provider, "chat")
+    return _reader(request, provider, fields, "chat")
 
 
-def embed(request: Request, provider: str | None) -> Reader | None:
+def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1/embed`` and ``/v2/embed``."""
-    return _reader(request, provider, "embeddings")
+    return _reader(request, provider, fields, "embeddings")
 
 
-def rerank(request: Request, provider: str | None) -> Reader | None:
+def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1/rerank`` and ``/v2/rerank``."""
-    return _reader(request, provider, "other")
+    return _reader(request, provider, fields, "other")
 
 
-def _reader(request: Request, provider: str | None, operation: str) -> Reader | None:
+def _reader(request: Request, provider: str | None, fields: Fields | None, operation: str) -> Reader | None:
     if provider != "cohere" and (provider is not None or "/cohere/" not in request.path):
         return None
     facts = Facts("cohere", operation, inference=operation == "chat", llm_call=True)
-    return CohereReader(read_fields(facts, decode_request(request)))
+    return CohereReader(facts, fields)

@@ -10,25 +10,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
 from lz_otel._extract.usage import fit_parts
 from lz_otel._extract.values import json_object, label_name, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["count_tokens", "embed", "generate", "interactions", "predict", "raw_predict"]
-
-
-class _Request(Fields, gc=False):
-    messages: list[Raw] | None = field(default=None, name="contents")
-    system: Raw = field(default=NOTHING, name="systemInstruction")
 
 
 class _Content(Struct, gc=False):
@@ -50,7 +45,6 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
-_REQUEST = msgspec.json.Decoder(_Request)
 _CHUNK = msgspec.json.Decoder(_Chunk)
 _MODALITIES = {"TEXT": "text", "IMAGE": "image", "AUDIO": "audio"}
 _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData")
@@ -59,12 +53,11 @@ _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData
 class GenerateReader(Reader):
     """Answers of ``generateContent`` and ``streamGenerateContent``."""
 
-    __slots__ = ("_reasons", "_usage")
+    _usage: Any = None
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
+    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
+        super().__init__(facts, fields)
         self._reasons: dict[int, str] = {}
-        self._usage: Any = None
 
     def _event(self, name: bytes, data: bytes) -> int:
         chunk = self._decode(_CHUNK, data)
@@ -77,8 +70,8 @@ class GenerateReader(Reader):
 
     def _chunk(self, chunk: _Chunk) -> int:
         facts = self.facts
-        facts.response_id = facts.response_id or label_name(chunk.id)
-        facts.response_model = facts.response_model or model_name(chunk.model)
+        facts.response_id = facts.response_id or chunk.id
+        facts.response_model = facts.response_model or chunk.model
         content = 0
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
@@ -123,11 +116,12 @@ class GenerateReader(Reader):
         facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
         usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
-        facts.service_tier = label_name(tier.lower() if type(tier) is str else None)
+        facts.service_tier = tier.lower() if type(tier) is str else None
         facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
-        facts.reasoning_tokens = self._count(usage, "thoughtsTokenCount")
-        facts.cache_read_tokens = self._count(usage, "cachedContentTokenCount")
+        facts.reasoning_tokens, facts.cache_read_tokens = self._counts(
+            usage, "thoughtsTokenCount", "cachedContentTokenCount"
+        )
         fit_parts(self)
         facts.input_tokens_by_modality = _by_modality(
             facts.input_tokens, usage.get("promptTokensDetails"), usage.get("toolUsePromptTokensDetails")
@@ -175,8 +169,6 @@ class _Embedded(Struct, gc=False):
 class EmbedReader(Reader):
     """``embedContent`` states no usage, or ``usageMetadata``; ``predict`` counts per text."""
 
-    __slots__ = ()
-
     def _document(self, body: bytes) -> bool:
         embedded = self._decode(_EMBEDDED, body)
         if embedded is None:
@@ -222,12 +214,17 @@ class _InteractionEvent(Struct, gc=False):
 
 _INTERACTION = msgspec.json.Decoder(_Interaction)
 _INTERACTION_EVENT = msgspec.json.Decoder(_InteractionEvent)
+_INTERACTION_COUNTS = (
+    "total_input_tokens",
+    "total_tool_use_tokens",
+    "total_output_tokens",
+    "total_thought_tokens",
+    "total_cached_tokens",
+)
 
 
 class InteractionsReader(Reader):
     """Answers of the Interactions API, plain and streamed."""
-
-    __slots__ = ()
 
     def _event(self, name: bytes, data: bytes) -> int:
         if data == b"[DONE]":
@@ -265,21 +262,19 @@ class InteractionsReader(Reader):
 
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
         facts = self.facts
-        facts.response_id = label_name(said.id) or facts.response_id
-        facts.response_model = model_name(said.model) or facts.response_model
-        facts.service_tier = label_name(said.service_tier) or facts.service_tier
+        facts.response_id = said.id or facts.response_id
+        facts.response_model = said.model or facts.response_model
+        facts.service_tier = said.service_tier or facts.service_tier
         if said.error is not None:
             self._stated_error(said.error, in_stream=in_stream)
         usage = json_object(said.usage)
         if not usage:
             return
-        take = self._count
-        prompt, tools = take(usage, "total_input_tokens"), take(usage, "total_tool_use_tokens")
-        answer, thoughts = take(usage, "total_output_tokens"), take(usage, "total_thought_tokens")
+        prompt, tools, answer, thoughts, cached = self._counts(usage, *_INTERACTION_COUNTS)
         facts.input_tokens = None if prompt is None else prompt + (tools or 0)
         facts.output_tokens = None if answer is None else answer + (thoughts or 0)
         facts.reasoning_tokens = thoughts
-        facts.cache_read_tokens = take(usage, "total_cached_tokens")
+        facts.cache_read_tokens = cached
         fit_parts(self)
         facts.usage_seen = facts.input_tokens is not None
         facts.output_final = facts.output_tokens is not None
@@ -300,70 +295,64 @@ def _provider(request: Request, provider: str | None) -> str | None:
     return "gcp.gen_ai" if "/models/" in request.path else None
 
 
-def _facts(request: Request, provider: str | None, operation: str, *, calls: bool = True) -> Facts | None:
-    who = _provider(request, provider)
-    if who is None:
+def _reader(
+    cls: type[Reader], request: Request, provider: str | None, fields: Fields | None, operation: str
+) -> Reader | None:
+    """A reader of ``.../models/{model}:verb``, whose request has names of Google's own."""
+    owner = _provider(request, provider)
+    if owner is None:
         return None
-    facts = Facts(who, operation, inference=operation == "generate_content", llm_call=calls)
-    fields = decode_request(request, _REQUEST)
-    read_fields(facts, fields)
-    facts.request_model = _model(request.path)
-    facts.stream = ":stream" in request.path
-    return facts
+    if fields is not None:
+        fields.messages, fields.system = fields.contents, fields.system_instruction
+    inference, calls = operation == "generate_content", operation != "count_tokens"
+    reader = cls(Facts(owner, operation, inference=inference, llm_call=calls), fields)
+    reader.facts.request_model = _model(request.path)
+    reader.facts.stream = ":stream" in request.path
+    return reader
 
 
-def generate(request: Request, provider: str | None) -> Reader | None:
+def generate(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:generateContent`` and ``:streamGenerateContent``."""
-    facts = _facts(request, provider, "generate_content")
-    return None if facts is None else GenerateReader(facts)
+    return _reader(GenerateReader, request, provider, fields, "generate_content")
 
 
-def embed(request: Request, provider: str | None) -> Reader | None:
+def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:embedContent`` and ``:batchEmbedContents``."""
-    facts = _facts(request, provider, "embeddings")
-    return None if facts is None else EmbedReader(facts)
+    return _reader(EmbedReader, request, provider, fields, "embeddings")
 
 
-def predict(request: Request, provider: str | None) -> Reader | None:
+def predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:predict`` of a publisher's model on Vertex AI: embeddings, images."""
     if provider != "gcp.vertex_ai" or "/publishers/" not in request.path:
         return None
-    facts = _facts(request, provider, "embeddings" if "embed" in request.path else "other")
-    return None if facts is None else EmbedReader(facts)
+    operation = "embeddings" if "embed" in request.path else "other"
+    return _reader(EmbedReader, request, provider, fields, operation)
 
 
-def count_tokens(request: Request, provider: str | None) -> Reader | None:
+def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:countTokens``."""
-    facts = _facts(request, provider, "count_tokens", calls=False)
-    return None if facts is None else CountReader(facts)
+    return _reader(CountReader, request, provider, fields, "count_tokens")
 
 
-def interactions(request: Request, provider: str | None) -> Reader | None:
+def interactions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1beta/interactions``."""
     if provider not in ("gcp.gemini", "gcp.vertex_ai"):
         return None
-    facts = Facts(provider, "generate_content", inference=True, llm_call=True)
-    return InteractionsReader(read_fields(facts, decode_request(request)))
+    return InteractionsReader(Facts(provider, "generate_content", inference=True, llm_call=True), fields)
 
 
-def raw_predict(request: Request, provider: str | None) -> Reader | None:
+def raw_predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:rawPredict`` and ``:streamRawPredict``: other publishers' own APIs on Vertex AI."""
     _, found, publisher = request.path.partition("/publishers/")
     if not found:
         return None
-    fields = decode_request(request)
-    model = _model(request.path)
-    counts = model == "count-tokens"
-    facts = Facts(
-        provider or "gcp.vertex_ai",
-        "count_tokens" if counts else "chat",
-        inference=not counts,
-        llm_call=not counts,
-    )
-    read_fields(facts, fields)
-    if not counts:
-        facts.request_model = model
-    facts.stream = facts.stream or ":stream" in request.path
-    if counts:
-        return CountReader(facts)
-    return MessagesReader(facts) if publisher.startswith("anthropic/") else ChatReader(facts)
+    owner, model = provider or "gcp.vertex_ai", _model(request.path)
+    reader: Reader
+    if model == "count-tokens":
+        reader = CountReader(Facts(owner, "count_tokens", inference=False, llm_call=False), fields)
+    else:
+        cls = MessagesReader if publisher.startswith("anthropic/") else ChatReader
+        reader = cls(Facts(owner, "chat", inference=True, llm_call=True), fields)
+        reader.facts.request_model = model
+    reader.facts.stream = reader.facts.stream or ":stream" in request.path
+    return reader

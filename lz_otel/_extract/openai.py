@@ -14,7 +14,6 @@ from msgspec import Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._extract.usage import has_counts, read_usage
 from lz_otel._extract.values import json_object, label_name, loads, model_name
 from lz_otel.model import Facts
@@ -84,15 +83,13 @@ _WHOLE = msgspec.json.Decoder(_Whole)
 class ChatReader(Reader):
     """Answers of chat completions and completions, plain and streamed."""
 
-    __slots__ = ("_decoder", "_reasons", "_usage", "_usage_ends")
+    _decoder: msgspec.json.Decoder[Any] = _WHOLE  # once id and model are known, chunks are read without them
+    _usage: Any = None
+    _usage_ends = False  # the usage came on its own, after the last choice
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        # Once id and model are known, chunks are decoded without them.
-        self._decoder: msgspec.json.Decoder[Any] = _WHOLE
+    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
+        super().__init__(facts, fields)
         self._reasons: dict[int, str] = {}
-        self._usage: Any = None
-        self._usage_ends = False  # the usage came on its own, after the last choice
 
     def _event(self, name: bytes, data: bytes) -> int:
         if self._decoder is _CHUNK:
@@ -161,8 +158,8 @@ class ChatReader(Reader):
         return 1 if found else 0
 
     def _reason(self, choice: _Choice) -> None:
-        reason = label_name(choice.finish_reason)
-        if reason is not None and len(self._reasons) < 128:
+        reason = choice.finish_reason
+        if type(reason) is str and reason and len(self._reasons) < 128:
             self._reasons[choice.index if type(choice.index) is int else 0] = reason
 
     def _besides(self, chunk: _Chunk) -> None:
@@ -177,11 +174,11 @@ class ChatReader(Reader):
 
     def _identity(self, chunk: _Chunk) -> None:
         facts = self.facts
-        facts.service_tier = label_name(chunk.service_tier) or facts.service_tier
+        facts.service_tier = chunk.service_tier or facts.service_tier
         if isinstance(chunk, _Whole):
-            facts.response_id = facts.response_id or label_name(chunk.id)
-            facts.response_model = facts.response_model or model_name(chunk.model)
-            facts.upstream_provider = facts.upstream_provider or label_name(chunk.provider)
+            facts.response_id = facts.response_id or chunk.id
+            facts.response_model = facts.response_model or chunk.model
+            facts.upstream_provider = facts.upstream_provider or chunk.provider
             facts.cache_diagnosis = facts.cache_diagnosis or cache_diagnosis(chunk.prompt_cache_diagnostics)
             if facts.response_id and facts.response_model:
                 self._decoder = _CHUNK
@@ -232,29 +229,27 @@ def deployment(path: str) -> str | None:
     return rest.partition("/")[0] or None if found else None
 
 
-def completions(request: Request, provider: str | None) -> Reader | None:
+def completions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../chat/completions``, ``.../completions``, ``.../fim/completions``."""
     chat = request.path.endswith(("/chat/completions", "/agents/completions"))
-    fields = decode_request(request)
     azure = deployment(request.path)
     if provider is None and not _shaped(fields, chat, azure):
         return None
     operation = "chat" if chat else "text_completion"
-    facts = read_fields(Facts(provider or OTHER, operation, inference=True, llm_call=True), fields)
+    facts = Facts(provider or OTHER, operation, inference=True, llm_call=True)
+    reader = ChatReader(facts, fields)
     if facts.request_model is None:
         facts.request_model = model_name(azure)
-    if facts.stream:
+    if facts.stream and fields is not None:
         facts.usage_requested = json_object(fields.stream_options).get("include_usage") is True
-    return ChatReader(facts)
+    return reader
 
 
-def chat(request: Request, provider: str | None) -> Reader | None:
+def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """Chat in OpenAI's shape under a path of the vendor's own: Writer, Snowflake."""
     if provider not in ("writer", "snowflake"):
         return None
-    return ChatReader(
-        read_fields(Facts(provider, "chat", inference=True, llm_call=True), decode_request(request))
-    )
+    return ChatReader(Facts(provider, "chat", inference=True, llm_call=True), fields)
 
 
 def _shaped(fields: Fields | None, chat: bool, azure: str | None) -> bool:
