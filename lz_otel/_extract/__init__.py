@@ -23,15 +23,10 @@ from lz_otel._extract import (
     responses,
     watsonx,
 )
-from lz_otel._extract.hosts import provider_in_path, provider_of
+from lz_otel._extract.request import identify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from lz_otel._extract.reader import Reader
-    from lz_otel.model import Request
-
-    Dialect = Callable[[Request, str | None], Reader | None]
+    from lz_otel._extract.request import Dialect
 
 __all__ = ["candidate", "identify", "limits"]
 
@@ -79,8 +74,6 @@ _TABLE: dict[str, tuple[Dialect, ...]] = {
     ":complete": (openai.chat,),
 }
 
-_NO_PROVIDERS: Mapping[str, str] = {}
-
 
 def candidate(method: str, path: str) -> tuple[Dialect, ...] | None:
     """The dialects that a request could speak, ``None`` for everything that is no LLM API.
@@ -99,23 +92,3 @@ def candidate(method: str, path: str) -> tuple[Dialect, ...] | None:
             path = path.rstrip("/")
             return _TABLE.get(path[path.rfind("/") + 1 :])
     return found
-
-
-def identify(
-    candidates: tuple[Dialect, ...], request: Request, providers: Mapping[str, str] = _NO_PROVIDERS
-) -> Reader | None:
-    """The reader for a call, ``None`` when it is none.
-
-    Args:
-        candidates: what ``candidate`` gave.
-        request: the request; its body decides on hosts that are not known.
-        providers: host name to provider name, from ``LZ_OTEL_PROVIDERS``.
-    """
-    provider = provider_of(request, providers)
-    for dialect in candidates:
-        reader = dialect(request, provider)
-        if reader is not None:
-            if provider is None:
-                reader.facts.provider = provider_in_path(request.path) or reader.facts.provider
-            return reader
-    return None

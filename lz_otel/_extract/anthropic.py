@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
-from lz_otel._extract.values import loads, model_name, name, obj
+from lz_otel._extract.request import NOTHING
+from lz_otel._extract.values import json_object, label_name, loads, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["MessagesReader", "complete", "count_tokens", "messages"]
@@ -90,7 +90,7 @@ class MessagesReader(Reader):
             text = delta.text
             if text:
                 if type(text) is str:
-                    self._said_text = text
+                    self._only_text = text
                 return self._text(text)
             return 1 if delta.partial_json or delta.thinking else 0
         return self._other_event(name, data)
@@ -105,9 +105,11 @@ class MessagesReader(Reader):
         if kind == "content_block_delta":
             return self._event(b"content_block_delta", data)
         if kind == "content_block_start":
-            block = obj(event.content_block)
+            block = json_object(event.content_block)
             if block.get("type") == "fallback":
-                facts.response_model = model_name(obj(block.get("to")).get("model")) or facts.response_model
+                facts.response_model = (
+                    model_name(json_object(block.get("to")).get("model")) or facts.response_model
+                )
             return self._text(block.get("text"))
         if kind == "message_start":
             message = self._decode(_MESSAGE, bytes(event.message))
@@ -116,12 +118,12 @@ class MessagesReader(Reader):
             else:
                 self._message(message)
         elif kind == "message_delta":
-            self._stop(obj(event.delta).get("stop_reason"))
+            self._stop(json_object(event.delta).get("stop_reason"))
             self._stated(event.usage, final=True)
         elif kind == "message_stop":
             facts.terminal = True
         elif kind == "error":
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
         return 0
 
     def _document(self, body: bytes) -> bool:
@@ -133,38 +135,39 @@ class MessagesReader(Reader):
                 return False
             message = found
         if message.type == "error":
-            self._fault(fault({"error": message.error}, {}))
+            self._stated_error(message.error)
             return True
         self._message(message)
         if self._usage is not None and self._usage.get("output_tokens") is not None:
             self._ends = True
-        said = 0
+        keep = self.facts.text_sink is not None
+        content = False
         for block in message.content:
-            said += self._block(block)
-        self.facts.has_content = said > 0
+            if block.type == "text":
+                if type(block.text) is str and block.text:
+                    content = True
+                    if keep:
+                        self._texts.append(block.text)
+            elif block.type == "thinking":
+                content = content or bool(block.thinking)
+            elif block.type not in ("redacted_thinking", "fallback"):
+                content = True
+        self.facts.has_content = content
         return True
-
-    def _block(self, block: _Block) -> int:
-        if block.type == "text":
-            return self._text(block.text)
-        if block.type == "thinking":
-            return 1 if block.thinking else 0
-        return 0 if block.type in ("redacted_thinking", "fallback") else 1
 
     def _message(self, message: _Message) -> None:
         facts = self.facts
-        facts.response_id = name(message.id)
-        facts.response_model = model_name(message.model)
+        facts.response_id = message.id
+        facts.response_model = message.model
         self._stop(message.stop_reason)
         self._stated(message.usage, final=False)
         if message.diagnostics is not None:
-            reason = obj(obj(message.diagnostics).get("cache_miss_reason")).get("type")
-            facts.cache_diagnosis = name(reason)
+            reason = json_object(json_object(message.diagnostics).get("cache_miss_reason")).get("type")
+            facts.cache_diagnosis = reason
 
     def _stop(self, reason: Any) -> None:
-        found = name(reason)
-        if found is not None:
-            self.facts.finish_reasons = [found]
+        if reason is not None:
+            self.facts.finish_reasons = [reason]
 
     def _stated(self, usage: Any, *, final: bool) -> None:
         """Take over what a usage object states; null and absent values leave the earlier ones."""
@@ -183,25 +186,30 @@ class MessagesReader(Reader):
         if usage is None:
             return
         facts = self.facts
-        uncached = self._count(usage, "input_tokens")
-        facts.cache_read_tokens = read = self._count(usage, "cache_read_input_tokens")
-        facts.cache_write_tokens = written = self._count(usage, "cache_creation_input_tokens")
+        uncached, read, written, facts.output_tokens = self._counts(
+            usage,
+            "input_tokens",
+            "cache_read_input_tokens",
+            "cache_creation_input_tokens",
+            "output_tokens",
+        )
+        facts.cache_read_tokens, facts.cache_write_tokens = read, written
         if uncached is not None:
             facts.input_tokens = uncached + (read or 0) + (written or 0)
-        facts.output_tokens = self._count(usage, "output_tokens")
         split = usage.get("cache_creation")
         if type(split) is dict:
-            facts.cache_write_5m_tokens = self._count(split, "ephemeral_5m_input_tokens")
-            facts.cache_write_1h_tokens = self._count(split, "ephemeral_1h_input_tokens")
+            facts.cache_write_5m_tokens, facts.cache_write_1h_tokens = self._counts(
+                split, "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
+            )
         details = usage.get("output_tokens_details")
         if type(details) is dict:
             facts.reasoning_tokens = self._count(details, "thinking_tokens")
         tools = usage.get("server_tool_use")
         if type(tools) is dict:
             facts.web_search_requests = self._count(tools, "web_search_requests")
-        facts.service_tier = name(usage.get("service_tier"))
-        facts.speed = name(usage.get("speed"))
-        facts.inference_geo = name(usage.get("inference_geo"))
+        facts.service_tier = usage.get("service_tier")
+        facts.speed = usage.get("speed")
+        facts.inference_geo = usage.get("inference_geo")
         facts.output_final = self._ends and facts.output_tokens is not None
         facts.usage_seen = facts.output_final and facts.input_tokens is not None
         report = usage.get("layer_zero")
@@ -219,7 +227,7 @@ class MessagesReader(Reader):
             return
         besides = []
         for entry in iterations[:64]:
-            entry = obj(entry)
+            entry = json_object(entry)
             kind = entry.get("type")
             if kind == "fallback_message":
                 self.facts.response_model = model_name(entry.get("model")) or self.facts.response_model
@@ -231,8 +239,6 @@ class MessagesReader(Reader):
 
 class CountReader(Reader):
     """``count_tokens``: the count is no usage; nothing was generated, nothing is billed (D)."""
-
-    __slots__ = ()
 
     def _document(self, body: bytes) -> bool:
         answer = loads(body)
@@ -260,15 +266,13 @@ _COMPLETION = msgspec.json.Decoder(_Completion)
 class CompleteReader(Reader):
     """The legacy Text Completions API, which states no usage in its body (D)."""
 
-    __slots__ = ()
-
     def _event(self, name: bytes, data: bytes) -> int:
         event = self._decode(_COMPLETION, data)
         if event is None:
             self._bad_event(data)
             return 0
         if event.type == "error" or name == b"error":
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
             return 0
         return self._take(event)
 
@@ -281,54 +285,45 @@ class CompleteReader(Reader):
 
     def _take(self, answer: _Completion) -> int:
         facts = self.facts
-        facts.response_id = name(answer.id) or facts.response_id
-        facts.response_model = model_name(answer.model) or facts.response_model
-        reason = name(answer.stop_reason)
+        facts.response_id = answer.id or facts.response_id
+        facts.response_model = answer.model or facts.response_model
+        reason = label_name(answer.stop_reason)
         if reason is not None:
             facts.finish_reasons = [reason]
             facts.terminal = True
         return self._text(answer.completion)
 
 
-def _shaped(fields: Any) -> bool:
-    return fields is not None and type(fields.model) is str and fields.messages is not None
-
-
-def _provider(request: Request, provider: str | None) -> str:
-    if provider is not None:
+def _owner(request: Request, provider: str | None, fields: Fields | None) -> str | None:
+    """Who answers a call in Anthropic's shape, ``None`` where neither host, header nor body shows one."""
+    if provider == "anthropic":
         return provider
-    return "anthropic" if "anthropic-version" in request.headers else OTHER
+    if "anthropic-version" in request.headers:
+        return provider or "anthropic"
+    shaped = fields is not None and type(fields.model) is str and fields.messages is not None
+    return (provider or OTHER) if shaped else None
 
 
-def _ours(request: Request, provider: str | None, fields: Fields | None) -> bool:
-    """A path of Anthropic's is a call of Anthropic's if host, header or body say so."""
-    return provider == "anthropic" or "anthropic-version" in request.headers or _shaped(fields)
-
-
-def messages(request: Request, provider: str | None) -> Reader | None:
+def messages(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../v1/messages``."""
-    fields = decode_request(request)
-    if not _ours(request, provider, fields):
+    owner = _owner(request, provider, fields)
+    if owner is None:
         return None
-    return MessagesReader(
-        read_fields(Facts(_provider(request, provider), "chat", inference=True, llm_call=True), fields)
-    )
+    return MessagesReader(Facts(owner, "chat", inference=True, llm_call=True), fields)
 
 
-def count_tokens(request: Request, provider: str | None) -> Reader | None:
+def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../v1/messages/count_tokens``."""
-    fields = decode_request(request)
-    if not _ours(request, provider, fields):
+    owner = _owner(request, provider, fields)
+    if owner is None:
         return None
-    facts = Facts(_provider(request, provider), "count_tokens", inference=False, llm_call=False)
-    return CountReader(read_fields(facts, fields))
+    return CountReader(Facts(owner, "count_tokens", inference=False, llm_call=False), fields)
 
 
-def complete(request: Request, provider: str | None) -> Reader | None:
+def complete(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../v1/complete``."""
-    fields = decode_request(request)
     shaped = fields is not None and type(fields.model) is str and len(bytes(fields.prompt)) > 2
-    if provider != "anthropic" and not ("anthropic-version" in request.headers and shaped):
+    if provider != "anthropic" and not (shaped and "anthropic-version" in request.headers):
         return None
-    facts = Facts(_provider(request, provider), "text_completion", inference=True, llm_call=True)
-    return CompleteReader(read_fields(facts, fields))
+    facts = Facts(provider or "anthropic", "text_completion", inference=True, llm_call=True)
+    return CompleteReader(facts, fields)

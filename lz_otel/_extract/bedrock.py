@@ -10,26 +10,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 from lz_otel._extract.anthropic import CountReader
-from lz_otel._extract.faults import Fault, fault
+from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
-from lz_otel._extract.values import count, loads, model_name, name, obj, word
+from lz_otel._extract.values import error_word, json_object, label_name, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["ConverseReader", "converse", "count_tokens", "exception", "model_in_path", "read_usage"]
-
-
-class _Request(Fields, gc=False):
-    tools: Raw = field(default=NOTHING, name="toolConfig")
-
-
-_REQUEST = msgspec.json.Decoder(_Request)
 
 
 class _Answer(Struct, gc=False):
@@ -53,19 +46,15 @@ _FRAME = msgspec.json.Decoder(_Frame)
 
 def exception(reader: Reader, event: bytes, data: bytes) -> None:
     """A frame of an exception, whose name begins with ``!``."""
-    said = fault(loads(data), {})
-    kind = word(event[1:].decode("latin-1"))
-    reader._fault(Fault(kind or said.type, said.code, said.message), in_stream=True)
+    said = provider_error(loads(data))
+    kind = error_word(event[1:].decode("latin-1"))
+    reader._error(ProviderError(kind or said.type, said.code, said.message), in_stream=True)
 
 
 class ConverseReader(Reader):
     """Answers of Converse and ConverseStream."""
 
-    __slots__ = ("_usage",)
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._usage: Any = None
+    _usage: Any = None
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name.startswith(b"!"):
@@ -79,12 +68,12 @@ class ConverseReader(Reader):
 
     def _frame(self, kind: bytes, frame: _Frame) -> int:
         if kind == b"contentBlockDelta":
-            delta = obj(frame.delta)
+            delta = json_object(frame.delta)
             text = delta.get("text")
             if text:
                 return self._text(text)
-            thought = obj(delta.get("reasoningContent")).get("text")
-            return 1 if thought or obj(delta.get("toolUse")).get("input") else 0
+            thought = json_object(delta.get("reasoningContent")).get("text")
+            return 1 if thought or json_object(delta.get("toolUse")).get("input") else 0
         if kind == b"messageStop":
             self._stop(frame.stop)
         elif kind == b"metadata":
@@ -97,11 +86,11 @@ class ConverseReader(Reader):
         answer = self._decode(_ANSWER, body)
         if answer is None:
             return False
-        blocks = obj(obj(answer.output).get("message")).get("content")
+        blocks = json_object(json_object(answer.output).get("message")).get("content")
         content = 0
         for block in blocks[:10_000] if type(blocks) is list else ():
-            block = obj(block)
-            thought = obj(obj(block.get("reasoningContent")).get("reasoningText")).get("text")
+            block = json_object(block)
+            thought = json_object(json_object(block.get("reasoningContent")).get("reasoningText")).get("text")
             content += self._text(block.get("text")) + bool(thought or "toolUse" in block)
         self.facts.has_content = content > 0
         self._stop(answer.stop)
@@ -110,12 +99,11 @@ class ConverseReader(Reader):
         return True
 
     def _stop(self, reason: Any) -> None:
-        found = name(reason)
-        if found is not None:
-            self.facts.finish_reasons = [found]
+        if label_name(reason):
+            self.facts.finish_reasons = [reason]
 
     def _tier(self, tier: Any) -> None:
-        self.facts.service_tier = name(obj(tier).get("type")) or name(tier)
+        self.facts.service_tier = json_object(tier).get("type") or tier
 
     def _end(self) -> None:
         facts = self.facts
@@ -143,8 +131,8 @@ def read_usage(reader: Reader, usage: Any) -> None:
     facts.output_tokens = reader._count(usage, "outputTokens")
     details = usage.get("cacheDetails")
     for entry in details[:8] if type(details) is list else ():
-        entry = obj(entry)
-        number = count(entry.get("inputTokens"))
+        entry = json_object(entry)
+        number = token_count(entry.get("inputTokens"))
         if entry.get("ttl") == "5m":
             facts.cache_write_5m_tokens = number
         elif entry.get("ttl") == "1h":
@@ -168,19 +156,20 @@ def model_in_path(request: Request, provider: str | None) -> str | None:
     return model if provider == "aws.bedrock" or "." in model or model.startswith("arn:") else None
 
 
-def converse(request: Request, provider: str | None) -> Reader | None:
+def converse(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /model/{id}/converse`` and ``/converse-stream``."""
     model = model_in_path(request, provider)
     if model is None:
         return None
-    facts = Facts(provider or "aws.bedrock", "chat", inference=True, llm_call=True)
-    read_fields(facts, decode_request(request, _REQUEST))
-    facts.request_model = model_name(model)
-    facts.stream = request.path.endswith("-stream")
-    return ConverseReader(facts)
+    if fields is not None:
+        fields.tools = fields.tool_config
+    reader = ConverseReader(Facts(provider or "aws.bedrock", "chat", inference=True, llm_call=True), fields)
+    reader.facts.request_model = model_name(model)
+    reader.facts.stream = request.path.endswith("-stream")
+    return reader
 
 
-def count_tokens(request: Request, provider: str | None) -> Reader | None:
+def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /model/{id}/count-tokens``."""
     model = model_in_path(request, provider)
     if model is None:

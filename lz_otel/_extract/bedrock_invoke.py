@@ -15,8 +15,8 @@ from lz_otel._extract.anthropic import MessagesReader
 from lz_otel._extract.bedrock import exception, model_in_path, read_usage
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
-from lz_otel._extract.values import count, model_name, name, obj
+from lz_otel._extract.request import NOTHING, Fields
+from lz_otel._extract.values import json_object, label_name, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -98,8 +98,6 @@ def _header(reader: Reader, header: str) -> int | None:
 class ClaudeReader(MessagesReader):
     """Claude by InvokeModel: Messages, inside AWS frames when streamed."""
 
-    __slots__ = ()
-
     def _event(self, name: bytes, data: bytes) -> int:
         if name in (b"chunk", b"") or name.startswith(b"!"):
             inner = unwrap(self, name, data) if name else data
@@ -114,15 +112,11 @@ class ClaudeReader(MessagesReader):
 class InvokeReader(Reader):
     """Other vendors' models by InvokeModel."""
 
-    __slots__ = ("_chat", "_input", "_metrics", "_output", "_usage")
-
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        self._chat: ChatReader | None = None  # reads the OpenAI shape
-        self._usage: Any = None
-        self._metrics: dict[str, Any] = {}
-        self._input: Any = None
-        self._output: Any = None
+    _chat: ChatReader | None = None  # reads the OpenAI shape
+    _usage: Any = None
+    _metrics: Any = None
+    _input: Any = None
+    _output: Any = None
 
     def _event(self, name: bytes, data: bytes) -> int:
         inner = unwrap(self, name, data)
@@ -152,25 +146,25 @@ class InvokeReader(Reader):
 
     def _said(self, said: _Invoked) -> int:
         facts = self.facts
-        facts.response_id = name(said.id) or facts.response_id
+        facts.response_id = said.id or facts.response_id
         reasons = [said.stop_reason, said.finish_reason, said.completion_reason, said.stop]
-        reasons.append(obj(said.message_stop).get("stopReason"))
+        reasons.append(json_object(said.message_stop).get("stopReason"))
         content = sum(
             self._text(text) for text in (said.generation, said.completion, said.output_text, said.text)
         )
         for many in (said.generations, said.results, said.outputs):
             for one in many[:128] if type(many) is list else ():
-                one = obj(one)
+                one = json_object(one)
                 content += self._text(one.get("text") or one.get("outputText"))
                 reasons += [one.get("finish_reason") or one.get("completionReason") or one.get("stop_reason")]
-                if many is said.results and count(one.get("tokenCount")) is not None:
+                if many is said.results and token_count(one.get("tokenCount")) is not None:
                     self._output = (self._output or 0) + one["tokenCount"]
-        blocks = obj(obj(said.output).get("message")).get("content")
+        blocks = json_object(json_object(said.output).get("message")).get("content")
         for block in blocks[:1000] if type(blocks) is list else ():
-            content += self._text(obj(block).get("text")) + ("toolUse" in obj(block))
-        delta = obj(obj(said.block).get("delta"))
-        content += self._text(delta.get("text")) or bool(obj(delta.get("toolUse")).get("input"))
-        named = [found for found in map(name, reasons) if found is not None]
+            content += self._text(json_object(block).get("text")) + ("toolUse" in json_object(block))
+        delta = json_object(json_object(said.block).get("delta"))
+        content += self._text(delta.get("text")) or bool(json_object(delta.get("toolUse")).get("input"))
+        named = [found for found in map(label_name, reasons) if found is not None]
         if named:
             facts.finish_reasons = named
             facts.terminal = True
@@ -182,9 +176,9 @@ class InvokeReader(Reader):
             self._input = value if value is not None else self._input
         for value in (said.generation_token_count, said.output_count):
             self._output = value if value is not None else self._output
-        usage = said.usage if said.usage is not None else obj(said.metadata).get("usage")
+        usage = said.usage if said.usage is not None else json_object(said.metadata).get("usage")
         self._usage = usage if usage is not None else self._usage
-        self._metrics = obj(said.metrics) or self._metrics
+        self._metrics = json_object(said.metrics) or self._metrics
 
     def _end(self) -> None:
         facts = self.facts
@@ -195,36 +189,33 @@ class InvokeReader(Reader):
             read_usage(self, self._usage)
         else:
             stated = {"input": self._input, "output": self._output}
-            facts.input_tokens = self._count(stated, "input")
-            facts.output_tokens = self._count(stated, "output")
+            facts.input_tokens, facts.output_tokens = self._counts(stated, "input", "output")
             final = facts.terminal or facts.operation == "embeddings"
             facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
             facts.output_final = final and facts.output_tokens is not None
         if facts.input_tokens is None and facts.output_tokens is None and self._metrics:
-            facts.input_tokens = self._count(self._metrics, "inputTokenCount")
-            facts.output_tokens = self._count(self._metrics, "outputTokenCount")
+            facts.input_tokens, facts.output_tokens = self._counts(
+                self._metrics, "inputTokenCount", "outputTokenCount"
+            )
             facts.usage_seen = facts.input_tokens is not None
             facts.output_final = facts.output_tokens is not None
             facts.terminal = True
         header_counts(self)
 
 
-def invoke(request: Request, provider: str | None) -> Reader | None:
+def invoke(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /model/{id}/invoke`` and ``/invoke-with-response-stream``."""
     model = model_in_path(request, provider)
     if model is None:
         return None
-    fields = decode_request(request)
     operation = _operation(model, fields)
     inference = operation in ("chat", "text_completion")
-    facts = read_fields(
-        Facts(provider or "aws.bedrock", operation, inference=inference, llm_call=True), fields
-    )
+    facts = Facts(provider or "aws.bedrock", operation, inference=inference, llm_call=True)
+    claude = operation == "chat" and ("anthropic." in model or "anthropic_version" in _head(request))
+    reader = ClaudeReader(facts, fields) if claude else InvokeReader(facts, fields)
     facts.request_model = model_name(model)
     facts.stream = request.path.endswith("-stream")
-    if operation == "chat" and ("anthropic." in model or "anthropic_version" in _head(request)):
-        return ClaudeReader(facts)
-    return InvokeReader(facts)
+    return reader
 
 
 def _operation(model: str, fields: Fields | None) -> str:

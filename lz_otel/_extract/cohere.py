@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import Fault
+from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import decode_request, read_fields
-from lz_otel._extract.values import count, integral, name, obj, text, word
+from lz_otel._extract.values import error_word, integral, json_object, label_name, nonempty_text, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["chat", "embed"]
@@ -45,8 +45,6 @@ _SAID = msgspec.json.Decoder(_Said)
 class CohereReader(Reader):
     """Answers of v1 and v2, plain and streamed (SSE, or one JSON document per line)."""
 
-    __slots__ = ()
-
     def _event(self, name: bytes, data: bytes) -> int:
         if data == b"[DONE]":
             return 0
@@ -60,84 +58,83 @@ class CohereReader(Reader):
         if said.event_type == "text-generation":
             return self._text(said.text)
         if said.event_type == "stream-end":
-            response = obj(said.response)
-            self.facts.response_id = name(response.get("response_id")) or self.facts.response_id
+            response = json_object(said.response)
+            self.facts.response_id = response.get("response_id") or self.facts.response_id
             self._ended(said.finish_reason or response.get("finish_reason"))
-            self._usage(obj(response.get("meta")))
+            self._usage(json_object(response.get("meta")))
         return 1 if said.tool_call_delta else 0
 
     def _version_2(self, said: _Said) -> int:
-        delta = obj(said.delta)
+        delta = json_object(said.delta)
         if said.type == "message-start":
-            self.facts.response_id = name(said.id)
+            self.facts.response_id = said.id
         elif said.type == "message-end":
             self._ended(delta.get("finish_reason"))
-            self._usage(obj(delta.get("usage")))
-            if text(delta.get("error")):
-                self._fault(Fault("ERROR", None, text(delta.get("error"))), in_stream=True)
-        message = obj(delta.get("message"))
-        content = obj(message.get("content"))
+            self._usage(json_object(delta.get("usage")))
+            if nonempty_text(delta.get("error")):
+                self._error(ProviderError("ERROR", None, nonempty_text(delta.get("error"))), in_stream=True)
+        message = json_object(delta.get("message"))
+        content = json_object(message.get("content"))
         if content.get("text"):
             return self._text(content["text"])
         if content.get("thinking") or message.get("tool_plan"):
             return 1
-        calls = obj(message.get("tool_calls"))
-        return 1 if obj(calls.get("function")).get("arguments") else 0
+        calls = json_object(message.get("tool_calls"))
+        return 1 if json_object(calls.get("function")).get("arguments") else 0
 
     def _document(self, body: bytes) -> bool:
         said = self._decode(_SAID, body)
         if said is None:
             return False
         facts = self.facts
-        facts.response_id = name(said.id) or name(said.response_id)
-        message = obj(said.message)
+        facts.response_id = said.id or said.response_id
+        message = json_object(said.message)
         content = self._text(said.text) + bool(said.tool_calls or message.get("tool_calls"))
         parts = message.get("content")
         for part in parts[:1000] if type(parts) is list else ():
-            content += self._text(obj(part).get("text")) or bool(obj(part).get("thinking"))
+            content += self._text(json_object(part).get("text")) or bool(json_object(part).get("thinking"))
         facts.has_content = content > 0
         self._ended(said.finish_reason)
-        self._usage(obj(said.usage) or obj(said.meta))
+        self._usage(json_object(said.usage) or json_object(said.meta))
         return True
 
     def _ended(self, reason: Any) -> None:
-        found = name(reason)
+        found = label_name(reason)
         if found is not None:
             self.facts.finish_reasons = [found]
             self.facts.terminal = True
             if found.startswith("ERROR"):
-                self._fault(Fault(word(found)), in_stream=self.facts.stream)
+                self._error(ProviderError(error_word(found)), in_stream=self.facts.stream)
 
     def _usage(self, usage: dict[str, Any]) -> None:
         facts = self.facts
-        billed, used = obj(usage.get("billed_units")), obj(usage.get("tokens"))
+        billed, used = json_object(usage.get("billed_units")), json_object(usage.get("tokens"))
         counts = billed if "input_tokens" in billed or "output_tokens" in billed else used
         counts = {key: integral(value) for key, value in counts.items()}
-        facts.input_tokens = self._count(counts, "input_tokens")
-        facts.output_tokens = self._count(counts, "output_tokens")
-        facts.cache_read_tokens = count(integral(usage.get("cached_tokens")))
-        facts.reasoning_tokens = count(integral(used.get("reasoning_tokens")))
+        facts.input_tokens, facts.output_tokens = self._counts(counts, "input_tokens", "output_tokens")
+        facts.cache_read_tokens = token_count(integral(usage.get("cached_tokens")))
+        facts.reasoning_tokens = token_count(integral(used.get("reasoning_tokens")))
         facts.usage_seen = facts.input_tokens is not None or facts.output_tokens is not None
         facts.output_final = facts.output_tokens is not None
 
 
-def chat(request: Request, provider: str | None) -> Reader | None:
+def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1/chat`` and ``/v2/chat``."""
-    return _reader(request, provider, "chat")
+    return _reader(request, provider, fields, "chat")
 
 
-def embed(request: Request, provider: str | None) -> Reader | None:
+def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1/embed`` and ``/v2/embed``."""
-    return _reader(request, provider, "embeddings")
+    return _reader(request, provider, fields, "embeddings")
 
 
-def rerank(request: Request, provider: str | None) -> Reader | None:
+def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1/rerank`` and ``/v2/rerank``."""
-    return _reader(request, provider, "other")
+    return _reader(request, provider, fields, "other")
 
 
-def _reader(request: Request, provider: str | None, operation: str) -> Reader | None:
+def _reader(request: Request, provider: str | None, fields: Fields | None, operation: str) -> Reader | None:
     if provider != "cohere" and (provider is not None or "/cohere/" not in request.path):
         return None
     facts = Facts("cohere", operation, inference=operation == "chat", llm_call=True)
-    return CohereReader(read_fields(facts, decode_request(request)))
+    return CohereReader(facts, fields)

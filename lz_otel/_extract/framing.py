@@ -9,7 +9,6 @@ Sources: WHATWG HTML, server-sent events (D); Amazon event-stream encoding (D).
 
 from __future__ import annotations
 
-import re
 from zlib import crc32
 
 __all__ = [
@@ -18,9 +17,7 @@ __all__ = [
     "MAX_BODY",
     "MAX_EVENT",
     "MEDIA_TYPES",
-    "SAFE",
     "TEXT_TYPES",
-    "WORDS",
     "AwsFrames",
     "JsonLines",
     "Sse",
@@ -48,18 +45,6 @@ TEXT_TYPES = (
     "application/octet-stream",
     *LINE_TYPES,
 )
-
-# The inside of a JSON string that any decoder takes and that says something: no quote, no control
-# character, valid UTF-8, short escapes only, and not empty (before it stands its quote).
-_ASCII = rb"[ !#-\[\]-\x7f]*+"
-WORDS = re.compile(
-    _ASCII + rb"(?:(?:\\[\\/bfnrt]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]"
-    rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}"
-    rb"|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})" + _ASCII + rb')*+(?<!")'
-).fullmatch
-
-SAFE = bytes(set(range(0x20, 0x80)) - set(b'"\\'))
-"""The ASCII part of `WORDS`: what consists of these alone needs no pattern, which takes twice as long."""
 
 Event = tuple[bytes, bytes]
 

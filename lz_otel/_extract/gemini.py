@@ -10,26 +10,20 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 from lz_otel._extract.anthropic import CountReader, MessagesReader
-from lz_otel._extract.faults import fault
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, Fields, decode_request, read_fields
 from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import count, loads, model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["count_tokens", "embed", "generate", "interactions", "predict", "raw_predict"]
-
-
-class _Request(Fields, gc=False):
-    messages: list[Raw] | None = field(default=None, name="contents")
-    system: Raw = field(default=NOTHING, name="systemInstruction")
 
 
 class _Content(Struct, gc=False):
@@ -51,7 +45,6 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
-_REQUEST = msgspec.json.Decoder(_Request)
 _CHUNK = msgspec.json.Decoder(_Chunk)
 _MODALITIES = {"TEXT": "text", "IMAGE": "image", "AUDIO": "audio"}
 _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData")
@@ -60,12 +53,11 @@ _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData
 class GenerateReader(Reader):
     """Answers of ``generateContent`` and ``streamGenerateContent``."""
 
-    __slots__ = ("_reasons", "_usage")
+    _usage: Any = None
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
+    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
+        super().__init__(facts, fields)
         self._reasons: dict[int, str] = {}
-        self._usage: Any = None
 
     def _event(self, name: bytes, data: bytes) -> int:
         chunk = self._decode(_CHUNK, data)
@@ -73,21 +65,21 @@ class GenerateReader(Reader):
             self._bad_event(data)
             return 0
         if chunk.error is not None:
-            self._fault(fault({"error": chunk.error}, {}), in_stream=True)
+            self._stated_error(chunk.error, in_stream=True)
         return self._chunk(chunk)
 
     def _chunk(self, chunk: _Chunk) -> int:
         facts = self.facts
-        facts.response_id = facts.response_id or name(chunk.id)
-        facts.response_model = facts.response_model or model_name(chunk.model)
+        facts.response_id = facts.response_id or chunk.id
+        facts.response_model = facts.response_model or chunk.model
         content = 0
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
-                content += sum(self._part(obj(part)) for part in candidate.content.parts or ())
-            reason = name(str(candidate.finish)) if candidate.finish is not None else None
+                content += sum(self._part(json_object(part)) for part in candidate.content.parts or ())
+            reason = label_name(str(candidate.finish)) if candidate.finish is not None else None
             if reason is not None and len(self._reasons) < 128:
                 self._reasons[candidate.index if type(candidate.index) is int else 0] = reason
-        if self._reasons or obj(chunk.feedback).get("blockReason") is not None:
+        if self._reasons or json_object(chunk.feedback).get("blockReason") is not None:
             facts.terminal = True
         usage = chunk.usage
         if type(usage) is dict:
@@ -115,20 +107,21 @@ class GenerateReader(Reader):
         if chunk is None:
             return False
         if chunk.error is not None:
-            self._fault(fault({"error": chunk.error}, {}))
+            self._stated_error(chunk.error)
         self.facts.has_content = self._chunk(chunk) > 0
         return True
 
     def _end(self) -> None:
         facts = self.facts
         facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
-        usage = obj(self._usage)
+        usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
-        facts.service_tier = name(tier.lower() if type(tier) is str else None)
+        facts.service_tier = tier.lower() if type(tier) is str else None
         facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
-        facts.reasoning_tokens = self._count(usage, "thoughtsTokenCount")
-        facts.cache_read_tokens = self._count(usage, "cachedContentTokenCount")
+        facts.reasoning_tokens, facts.cache_read_tokens = self._counts(
+            usage, "thoughtsTokenCount", "cachedContentTokenCount"
+        )
         fit_parts(self)
         facts.input_tokens_by_modality = _by_modality(
             facts.input_tokens, usage.get("promptTokensDetails"), usage.get("toolUsePromptTokensDetails")
@@ -141,7 +134,7 @@ class GenerateReader(Reader):
 
     def _sum(self, usage: dict[str, Any], first: str, second: str) -> int | None:
         """Both counts together; the second alone stands too."""
-        one, two = usage.get(first), count(usage.get(second))
+        one, two = usage.get(first), token_count(usage.get(second))
         if one is None:
             return two
         found = self._count(usage, first)
@@ -155,8 +148,8 @@ def _by_modality(whole: int | None, *details: Any) -> dict[str, int] | None:
     parts: dict[str, int] = {}
     left = whole
     for entry in [entry for detail in details if type(detail) is list for entry in detail[:16]]:
-        kind = _MODALITIES.get(str(obj(entry).get("modality")).upper(), "unknown")
-        number = min(count(obj(entry).get("tokenCount")) or 0, left)
+        kind = _MODALITIES.get(str(json_object(entry).get("modality")).upper(), "unknown")
+        number = min(token_count(json_object(entry).get("tokenCount")) or 0, left)
         if kind != "text" and number:
             parts[kind] = parts.get(kind, 0) + number
             left -= number
@@ -176,20 +169,21 @@ class _Embedded(Struct, gc=False):
 class EmbedReader(Reader):
     """``embedContent`` states no usage, or ``usageMetadata``; ``predict`` counts per text."""
 
-    __slots__ = ()
-
     def _document(self, body: bytes) -> bool:
         embedded = self._decode(_EMBEDDED, body)
         if embedded is None:
             return False
         facts = self.facts
-        facts.input_tokens = self._count(obj(embedded.usage), "promptTokenCount")
+        facts.input_tokens = self._count(json_object(embedded.usage), "promptTokenCount")
         predictions = embedded.predictions
         if type(predictions) is list and facts.operation == "embeddings":
             counts = [
-                obj(obj(obj(p).get("embeddings")).get("statistics")).get("token_count") for p in predictions
+                json_object(json_object(json_object(p).get("embeddings")).get("statistics")).get(
+                    "token_count"
+                )
+                for p in predictions
             ]
-            numbers = [count(int(c) if type(c) is float and c.is_integer() else c) for c in counts]
+            numbers = [token_count(int(c) if type(c) is float and c.is_integer() else c) for c in counts]
             known = [number for number in numbers if number is not None]
             if known and len(known) == len(numbers):
                 facts.input_tokens = sum(known)
@@ -220,12 +214,17 @@ class _InteractionEvent(Struct, gc=False):
 
 _INTERACTION = msgspec.json.Decoder(_Interaction)
 _INTERACTION_EVENT = msgspec.json.Decoder(_InteractionEvent)
+_INTERACTION_COUNTS = (
+    "total_input_tokens",
+    "total_tool_use_tokens",
+    "total_output_tokens",
+    "total_thought_tokens",
+    "total_cached_tokens",
+)
 
 
 class InteractionsReader(Reader):
     """Answers of the Interactions API, plain and streamed."""
-
-    __slots__ = ()
 
     def _event(self, name: bytes, data: bytes) -> int:
         if data == b"[DONE]":
@@ -236,15 +235,15 @@ class InteractionsReader(Reader):
             self._bad_event(data)
             return 0
         if event.error is not None:
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
         if event.interaction is not None:
             self._interaction(event.interaction, in_stream=True)
             if event.event_type == "interaction.completed":
                 self.facts.terminal = True
-        delta = obj(event.delta)
+        delta = json_object(event.delta)
         if delta.get("type") == "text":
             return self._text(delta.get("text"))
-        return 1 if delta.get("arguments") or obj(delta.get("content")).get("text") else 0
+        return 1 if delta.get("arguments") or json_object(delta.get("content")).get("text") else 0
 
     def _document(self, body: bytes) -> bool:
         interaction = self._decode(_INTERACTION, body)
@@ -253,31 +252,29 @@ class InteractionsReader(Reader):
         self._interaction(interaction, in_stream=False)
         content = 0
         for step in (interaction.outputs or interaction.steps or ())[:1000]:
-            step = obj(step)
+            step = json_object(step)
             inner = step.get("content")
             for part in inner if type(inner) is list else [step]:
-                if obj(part).get("type") == "text":
-                    content += self._text(obj(part).get("text"))
+                if json_object(part).get("type") == "text":
+                    content += self._text(json_object(part).get("text"))
         self.facts.has_content = content > 0
         return True
 
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
         facts = self.facts
-        facts.response_id = name(said.id) or facts.response_id
-        facts.response_model = model_name(said.model) or facts.response_model
-        facts.service_tier = name(said.service_tier) or facts.service_tier
+        facts.response_id = said.id or facts.response_id
+        facts.response_model = said.model or facts.response_model
+        facts.service_tier = said.service_tier or facts.service_tier
         if said.error is not None:
-            self._fault(fault({"error": said.error}, {}), in_stream=in_stream)
-        usage = obj(said.usage)
+            self._stated_error(said.error, in_stream=in_stream)
+        usage = json_object(said.usage)
         if not usage:
             return
-        take = self._count
-        prompt, tools = take(usage, "total_input_tokens"), take(usage, "total_tool_use_tokens")
-        answer, thoughts = take(usage, "total_output_tokens"), take(usage, "total_thought_tokens")
+        prompt, tools, answer, thoughts, cached = self._counts(usage, *_INTERACTION_COUNTS)
         facts.input_tokens = None if prompt is None else prompt + (tools or 0)
         facts.output_tokens = None if answer is None else answer + (thoughts or 0)
         facts.reasoning_tokens = thoughts
-        facts.cache_read_tokens = take(usage, "total_cached_tokens")
+        facts.cache_read_tokens = cached
         fit_parts(self)
         facts.usage_seen = facts.input_tokens is not None
         facts.output_final = facts.output_tokens is not None
@@ -298,70 +295,64 @@ def _provider(request: Request, provider: str | None) -> str | None:
     return "gcp.gen_ai" if "/models/" in request.path else None
 
 
-def _facts(request: Request, provider: str | None, operation: str, *, calls: bool = True) -> Facts | None:
-    who = _provider(request, provider)
-    if who is None:
+def _reader(
+    cls: type[Reader], request: Request, provider: str | None, fields: Fields | None, operation: str
+) -> Reader | None:
+    """A reader of ``.../models/{model}:verb``, whose request has names of Google's own."""
+    owner = _provider(request, provider)
+    if owner is None:
         return None
-    facts = Facts(who, operation, inference=operation == "generate_content", llm_call=calls)
-    fields = decode_request(request, _REQUEST)
-    read_fields(facts, fields)
-    facts.request_model = _model(request.path)
-    facts.stream = ":stream" in request.path
-    return facts
+    if fields is not None:
+        fields.messages, fields.system = fields.contents, fields.system_instruction
+    inference, calls = operation == "generate_content", operation != "count_tokens"
+    reader = cls(Facts(owner, operation, inference=inference, llm_call=calls), fields)
+    reader.facts.request_model = _model(request.path)
+    reader.facts.stream = ":stream" in request.path
+    return reader
 
 
-def generate(request: Request, provider: str | None) -> Reader | None:
+def generate(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:generateContent`` and ``:streamGenerateContent``."""
-    facts = _facts(request, provider, "generate_content")
-    return None if facts is None else GenerateReader(facts)
+    return _reader(GenerateReader, request, provider, fields, "generate_content")
 
 
-def embed(request: Request, provider: str | None) -> Reader | None:
+def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:embedContent`` and ``:batchEmbedContents``."""
-    facts = _facts(request, provider, "embeddings")
-    return None if facts is None else EmbedReader(facts)
+    return _reader(EmbedReader, request, provider, fields, "embeddings")
 
 
-def predict(request: Request, provider: str | None) -> Reader | None:
+def predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:predict`` of a publisher's model on Vertex AI: embeddings, images."""
     if provider != "gcp.vertex_ai" or "/publishers/" not in request.path:
         return None
-    facts = _facts(request, provider, "embeddings" if "embed" in request.path else "other")
-    return None if facts is None else EmbedReader(facts)
+    operation = "embeddings" if "embed" in request.path else "other"
+    return _reader(EmbedReader, request, provider, fields, operation)
 
 
-def count_tokens(request: Request, provider: str | None) -> Reader | None:
+def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:countTokens``."""
-    facts = _facts(request, provider, "count_tokens", calls=False)
-    return None if facts is None else CountReader(facts)
+    return _reader(CountReader, request, provider, fields, "count_tokens")
 
 
-def interactions(request: Request, provider: str | None) -> Reader | None:
+def interactions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /v1beta/interactions``."""
     if provider not in ("gcp.gemini", "gcp.vertex_ai"):
         return None
-    facts = Facts(provider, "generate_content", inference=True, llm_call=True)
-    return InteractionsReader(read_fields(facts, decode_request(request)))
+    return InteractionsReader(Facts(provider, "generate_content", inference=True, llm_call=True), fields)
 
 
-def raw_predict(request: Request, provider: str | None) -> Reader | None:
+def raw_predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``:rawPredict`` and ``:streamRawPredict``: other publishers' own APIs on Vertex AI."""
     _, found, publisher = request.path.partition("/publishers/")
     if not found:
         return None
-    fields = decode_request(request)
-    model = _model(request.path)
-    counts = model == "count-tokens"
-    facts = Facts(
-        provider or "gcp.vertex_ai",
-        "count_tokens" if counts else "chat",
-        inference=not counts,
-        llm_call=not counts,
-    )
-    read_fields(facts, fields)
-    if not counts:
-        facts.request_model = model
-    facts.stream = facts.stream or ":stream" in request.path
-    if counts:
-        return CountReader(facts)
-    return MessagesReader(facts) if publisher.startswith("anthropic/") else ChatReader(facts)
+    owner, model = provider or "gcp.vertex_ai", _model(request.path)
+    reader: Reader
+    if model == "count-tokens":
+        reader = CountReader(Facts(owner, "count_tokens", inference=False, llm_call=False), fields)
+    else:
+        cls = MessagesReader if publisher.startswith("anthropic/") else ChatReader
+        reader = cls(Facts(owner, "chat", inference=True, llm_call=True), fields)
+        reader.facts.request_model = model
+    reader.facts.stream = reader.facts.stream or ":stream" in request.path
+    return reader

@@ -7,18 +7,13 @@ like. ``other`` is a host nobody has named.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lz_otel.model import Request
-
-__all__ = ["OTHER", "provider_in_path", "provider_of"]
+__all__ = ["GATEWAY_SEGMENT", "HOSTS", "OTHER", "SUFFIXES", "provider_by_suffix", "provider_in_path"]
 
 OTHER = "other"
 
-_HOSTS = {
+HOSTS = {
     "api.anthropic.com": "anthropic",
     "claude.googleapis.com": "anthropic",
     "api.openai.com": "openai",
@@ -69,7 +64,7 @@ _SUFFIXES = (
     (".api.x.ai", "x_ai"),
     (".openrouter.ai", "openrouter"),
 )
-_ENDS = (*(suffix for suffix, _ in _SUFFIXES), ".amazonaws.com", ".api.aws")
+SUFFIXES = (*(suffix for suffix, _ in _SUFFIXES), ".amazonaws.com", ".api.aws")
 # Segments of a path by which gateways name the provider they pass a request on to.
 _SEGMENTS = {
     "anthropic": "anthropic",
@@ -95,41 +90,23 @@ _SEGMENTS = {
     "cerebras": "cerebras",
     "huggingface": "huggingface",
 }
+GATEWAY_SEGMENT = re.compile(f"/({'|'.join(_SEGMENTS)})(?=/)").search
 
 
-def provider_of(request: Request, providers: Mapping[str, str]) -> str | None:
-    """The provider that the host names, ``None`` for a host that nobody has named.
-
-    Args:
-        request: the request.
-        providers: host to provider, from the setting ``LZ_OTEL_PROVIDERS``.
-    """
-    host = request.host
-    mapped = providers.get(host)
-    if mapped is not None:
-        return mapped
-    found = _HOSTS.get(host)
-    if found is not None:
-        return found
-    if not host.endswith(_ENDS):
-        return None
+def provider_by_suffix(host: str, path: str) -> str | None:
+    """The provider of a host in a domain of `SUFFIXES`, ``None`` where none is named."""
     for suffix, provider in _SUFFIXES:
         if host.endswith(suffix):
-            return _azure(request.path) if provider == "azure.ai.inference" else provider
-    if host.endswith((".amazonaws.com", ".api.aws")):
-        return _aws(host)
-    return None
+            return _azure(path) if provider == "azure.ai.inference" else provider
+    return _aws(host)
 
 
 def provider_in_path(path: str) -> str | None:
     """The provider that a gateway's path names. It says who answers, not that it is a call."""
     if "/openai/deployments/" in path:
         return "azure.ai.openai"
-    for segment in path.split("/")[1:-1]:
-        provider = _SEGMENTS.get(segment)
-        if provider is not None:
-            return provider
-    return None
+    segment = GATEWAY_SEGMENT(path)
+    return None if segment is None else _SEGMENTS[segment[1]]
 
 
 def _azure(path: str) -> str:

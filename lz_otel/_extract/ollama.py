@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import decode_request, read_fields
-from lz_otel._extract.values import model_name, name, obj
+from lz_otel._extract.values import json_object
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["chat", "embed", "generate"]
@@ -41,15 +40,13 @@ _LINE = msgspec.json.Decoder(_Line)
 class OllamaReader(Reader):
     """Answers of Ollama, plain and streamed."""
 
-    __slots__ = ()
-
     def _event(self, name: bytes, data: bytes) -> int:
         line = self._decode(_LINE, data)
         if line is None:
             self._bad_event(data)
             return 0
         if line.error is not None:
-            self._fault(fault({"error": line.error}, {}), in_stream=True)
+            self._stated_error(line.error, in_stream=True)
         return self._line(line)
 
     def _document(self, body: bytes) -> bool:
@@ -58,52 +55,49 @@ class OllamaReader(Reader):
             return False
         self.facts.has_content = self._line(line) > 0
         if self.facts.operation == "embeddings":
-            self._counts(line)
+            self._usage(line)
         return True
 
     def _line(self, line: _Line) -> int:
         facts = self.facts
         if facts.response_model is None:
-            facts.response_model = model_name(line.model)
-        message = obj(line.message)
+            facts.response_model = line.model
+        message = json_object(line.message)
         content = self._text(message.get("content")) or self._text(line.response)
         if message.get("thinking") or message.get("tool_calls") or line.thinking:
             content = 1
         if line.done is True:
             facts.terminal = True
-            reason = name(line.done_reason)
-            facts.finish_reasons = [reason] if reason is not None else []
-            self._counts(line)
+            facts.finish_reasons = [line.done_reason] if line.done_reason is not None else []
+            self._usage(line)
         return content
 
-    def _counts(self, line: _Line) -> None:
+    def _usage(self, line: _Line) -> None:
         facts = self.facts
         stated = {"input": line.prompt_eval_count, "output": line.eval_count}
-        facts.input_tokens = self._count(stated, "input")
-        facts.output_tokens = self._count(stated, "output")
+        facts.input_tokens, facts.output_tokens = self._counts(stated, "input", "output")
         facts.usage_seen = facts.input_tokens is not None or facts.output_tokens is not None
         facts.output_final = facts.output_tokens is not None
 
 
-def chat(request: Request, provider: str | None) -> Reader | None:
+def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /api/chat``."""
-    return _reader(request, provider, "chat")
+    return _reader(request, provider, fields, "chat")
 
 
-def generate(request: Request, provider: str | None) -> Reader | None:
+def generate(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /api/generate``."""
-    return _reader(request, provider, "text_completion")
+    return _reader(request, provider, fields, "text_completion")
 
 
-def embed(request: Request, provider: str | None) -> Reader | None:
+def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST /api/embed`` and the older ``/api/embeddings``."""
-    return _reader(request, provider, "embeddings")
+    return _reader(request, provider, fields, "embeddings")
 
 
-def _reader(request: Request, provider: str | None, operation: str) -> Reader | None:
+def _reader(request: Request, provider: str | None, fields: Fields | None, operation: str) -> Reader | None:
     if not request.path.rstrip("/").rpartition("/")[0].endswith("/api"):
         return None
-    fields = decode_request(request)
     if provider != "ollama":
         if fields is None or type(fields.model) is not str:
             return None
@@ -112,6 +106,6 @@ def _reader(request: Request, provider: str | None, operation: str) -> Reader | 
         if operation != "chat" and not len(bytes(fields.prompt)) and not len(bytes(fields.input)):
             return None
     facts = Facts(provider or "ollama", operation, inference=operation != "embeddings", llm_call=True)
-    read_fields(facts, fields)
+    reader = OllamaReader(facts, fields)
     facts.stream = operation != "embeddings" and (fields is None or fields.stream is not False)
-    return OllamaReader(facts)
+    return reader

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
+from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import decode_request, read_fields
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import loads, model_name, name, obj
+from lz_otel._extract.values import json_object, label_name, loads, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -84,15 +83,13 @@ _WHOLE = msgspec.json.Decoder(_Whole)
 class ChatReader(Reader):
     """Answers of chat completions and completions, plain and streamed."""
 
-    __slots__ = ("_decoder", "_reasons", "_usage", "_usage_ends")
+    _decoder: msgspec.json.Decoder[Any] = _WHOLE  # once id and model are known, chunks are read without them
+    _usage: Any = None
+    _usage_ends = False  # the usage came on its own, after the last choice
 
-    def __init__(self, facts: Facts) -> None:
-        super().__init__(facts)
-        # Once id and model are known, chunks are decoded without them.
-        self._decoder: msgspec.json.Decoder[Any] = _WHOLE
+    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
+        super().__init__(facts, fields)
         self._reasons: dict[int, str] = {}
-        self._usage: Any = None
-        self._usage_ends = False  # the usage came on its own, after the last choice
 
     def _event(self, name: bytes, data: bytes) -> int:
         if self._decoder is _CHUNK:
@@ -107,7 +104,7 @@ class ChatReader(Reader):
                         if type(content) is str and content:
                             if self.facts.text_sink is not None:
                                 self._texts.append(content)
-                            self._said_text = content
+                            self._only_text = content
                             return 1
             except (msgspec.MsgspecError, RecursionError):
                 pass
@@ -141,9 +138,9 @@ class ChatReader(Reader):
         elif chunk.value:
             content += self._text(chunk.value)
         elif choices is None and chunk.error is None and chunk.usage is None:
-            said = obj(loads(data))
+            said = json_object(loads(data))
             if name == b"error" or said.get("object") == "error":
-                self._fault(fault(said, {}), in_stream=True)
+                self._error(provider_error(said), in_stream=True)
         if chunk.usage is not None or chunk.error is not None or chunk.x_groq is not None:
             self._besides(chunk)
         if chunk.service_tier is not None or self._decoder is _WHOLE:
@@ -156,32 +153,32 @@ class ChatReader(Reader):
             return self._text(content)
         found = 0
         for part in content[:64]:
-            part = obj(part)
+            part = json_object(part)
             found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
         return 1 if found else 0
 
     def _reason(self, choice: _Choice) -> None:
-        reason = name(choice.finish_reason)
-        if reason is not None and len(self._reasons) < 128:
+        reason = choice.finish_reason
+        if type(reason) is str and reason and len(self._reasons) < 128:
             self._reasons[choice.index if type(choice.index) is int else 0] = reason
 
     def _besides(self, chunk: _Chunk) -> None:
-        groq = obj(chunk.x_groq)
+        groq = json_object(chunk.x_groq)
         usage = chunk.usage if chunk.usage is not None else groq.get("usage")
         if usage is not None and (has_counts(usage) or self._usage is None):
             self._usage = usage
             self._usage_ends = not chunk.choices
         error = chunk.error if chunk.error is not None else groq.get("error")
         if error is not None:
-            self._fault(fault({"error": error}, {}), in_stream=True)
+            self._stated_error(error, in_stream=True)
 
     def _identity(self, chunk: _Chunk) -> None:
         facts = self.facts
-        facts.service_tier = name(chunk.service_tier) or facts.service_tier
+        facts.service_tier = chunk.service_tier or facts.service_tier
         if isinstance(chunk, _Whole):
-            facts.response_id = facts.response_id or name(chunk.id)
-            facts.response_model = facts.response_model or model_name(chunk.model)
-            facts.upstream_provider = facts.upstream_provider or name(chunk.provider)
+            facts.response_id = facts.response_id or chunk.id
+            facts.response_model = facts.response_model or chunk.model
+            facts.upstream_provider = facts.upstream_provider or chunk.provider
             facts.cache_diagnosis = facts.cache_diagnosis or cache_diagnosis(chunk.prompt_cache_diagnostics)
             if facts.response_id and facts.response_model:
                 self._decoder = _CHUNK
@@ -203,7 +200,7 @@ class ChatReader(Reader):
         self._identity(answer)
         self._usage, self._usage_ends = answer.usage, True
         if answer.error is not None:
-            self._fault(fault({"error": answer.error}, {}))
+            self._stated_error(answer.error)
         return True
 
     def _end(self) -> None:
@@ -220,9 +217,9 @@ class ChatReader(Reader):
 def cache_diagnosis(diagnostics: Any) -> str | None:
     """The vendor's word for a prompt-cache miss in ``prompt_cache_diagnostics`` (D)."""
     if type(diagnostics) is dict:
-        miss = obj(diagnostics.get("cache_miss"))
+        miss = json_object(diagnostics.get("cache_miss"))
         diagnostics = diagnostics.get("reason") or miss.get("reason") or diagnostics.get("type")
-    found = name(diagnostics)
+    found = label_name(diagnostics)
     return None if found in ("cache_hit", "cache_miss") else found
 
 
@@ -232,29 +229,27 @@ def deployment(path: str) -> str | None:
     return rest.partition("/")[0] or None if found else None
 
 
-def completions(request: Request, provider: str | None) -> Reader | None:
+def completions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../chat/completions``, ``.../completions``, ``.../fim/completions``."""
     chat = request.path.endswith(("/chat/completions", "/agents/completions"))
-    fields = decode_request(request)
     azure = deployment(request.path)
     if provider is None and not _shaped(fields, chat, azure):
         return None
     operation = "chat" if chat else "text_completion"
-    facts = read_fields(Facts(provider or OTHER, operation, inference=True, llm_call=True), fields)
+    facts = Facts(provider or OTHER, operation, inference=True, llm_call=True)
+    reader = ChatReader(facts, fields)
     if facts.request_model is None:
         facts.request_model = model_name(azure)
-    if facts.stream:
-        facts.usage_requested = obj(fields.stream_options).get("include_usage") is True
-    return ChatReader(facts)
+    if facts.stream and fields is not None:
+        facts.usage_requested = json_object(fields.stream_options).get("include_usage") is True
+    return reader
 
 
-def chat(request: Request, provider: str | None) -> Reader | None:
+def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """Chat in OpenAI's shape under a path of the vendor's own: Writer, Snowflake."""
     if provider not in ("writer", "snowflake"):
         return None
-    return ChatReader(
-        read_fields(Facts(provider, "chat", inference=True, llm_call=True), decode_request(request))
-    )
+    return ChatReader(Facts(provider, "chat", inference=True, llm_call=True), fields)
 
 
 def _shaped(fields: Fields | None, chat: bool, azure: str | None) -> bool:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.openai import deployment
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import decode_request, form_field, read_fields
+from lz_otel._extract.request import form_field
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import loads, model_name, name
+from lz_otel._extract.values import loads, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["embeddings", "media", "moderations", "runs"]
@@ -38,8 +38,6 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 class PlainReader(Reader):
     """Answers of which only id, model and usage matter; others (audio, text) are left alone."""
 
-    __slots__ = ()
-
     def _event(self, name: bytes, data: bytes) -> int:
         if data == b"[DONE]":
             self.facts.terminal = True
@@ -49,7 +47,7 @@ class PlainReader(Reader):
             self._bad_event(data)
             return 0
         if event.error is not None:
-            self._fault(fault({"error": event.error}, {}), in_stream=True)
+            self._stated_error(event.error, in_stream=True)
         if has_counts(event.usage):
             read_usage(self, event.usage)
         self.facts.terminal = self.facts.terminal or name.endswith((b".completed", b".done"))
@@ -61,23 +59,21 @@ class PlainReader(Reader):
             # Speech is audio, a transcript may be plain text: nothing to read, nothing wrong.
             return self.facts.operation == "other" and body[:1] not in (b"{", b"[")
         facts = self.facts
-        facts.response_id = name(answer.id)
-        facts.response_model = model_name(answer.model)
-        facts.service_tier = name(answer.service_tier)
+        facts.response_id = answer.id
+        facts.response_model = answer.model
+        facts.service_tier = answer.service_tier
         read_usage(self, answer.usage if has_counts(answer.usage) else None)
         if facts.operation == "embeddings" and facts.input_tokens is None and type(answer.usage) is dict:
             # Voyage and Jina state the total only; embeddings have no output.
             facts.input_tokens = self._count(answer.usage, "total_tokens")
             facts.usage_seen = facts.input_tokens is not None
         if answer.error is not None:
-            self._fault(fault({"error": answer.error}, {}))
+            self._stated_error(answer.error)
         return True
 
 
 class RunReader(Reader):
     """Runs of the Assistants API; the usage of their steps is part of the run's."""
-
-    __slots__ = ()
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name == b"thread.message.delta":
@@ -85,7 +81,7 @@ class RunReader(Reader):
         if data == b"[DONE]":
             self.facts.terminal = True
         elif name == b"error":
-            self._fault(fault({"error": loads(data)}, {}), in_stream=True)
+            self._stated_error(loads(data), in_stream=True)
         elif name.startswith(b"thread.run.") and not name.startswith(b"thread.run.step."):
             answer = self._decode(_ANSWER, data)
             if answer is None:
@@ -102,55 +98,56 @@ class RunReader(Reader):
 
     def _run(self, answer: _Answer) -> None:
         facts = self.facts
-        facts.response_id = name(answer.id) or facts.response_id
-        facts.response_model = model_name(answer.model) or facts.response_model
+        facts.response_id = answer.id or facts.response_id
+        facts.response_model = answer.model or facts.response_model
         if has_counts(answer.usage):
             read_usage(self, answer.usage)
         if answer.last_error is not None:
-            self._fault(fault({"error": answer.last_error}, {}), in_stream=True)
+            self._stated_error(answer.last_error, in_stream=True)
 
 
-def _plain(request: Request, provider: str | None, operation: str, key: str) -> Reader | None:
-    fields = decode_request(request)
+def _plain(
+    request: Request, provider: str | None, fields: Fields | None, operation: str, key: str
+) -> Reader | None:
     azure = deployment(request.path)
     if provider is None:
         if fields is None or (type(fields.model) is not str and azure is None):
             return None
         if key and not len(bytes(getattr(fields, key))):
             return None
-    facts = read_fields(Facts(provider or OTHER, operation, inference=False, llm_call=True), fields)
+    facts = Facts(provider or OTHER, operation, inference=False, llm_call=True)
+    reader = PlainReader(facts, fields)
     if facts.request_model is None:
         facts.request_model = model_name(form_field(request, "model")) or model_name(azure)
-    return PlainReader(facts)
+    return reader
 
 
-def embeddings(request: Request, provider: str | None) -> Reader | None:
+def embeddings(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../embeddings``."""
-    return _plain(request, provider, "embeddings", "input")
+    return _plain(request, provider, fields, "embeddings", "input")
 
 
-def moderations(request: Request, provider: str | None) -> Reader | None:
+def moderations(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../moderations``."""
-    return _plain(request, provider, "other", "input")
+    return _plain(request, provider, fields, "other", "input")
 
 
-def media(request: Request, provider: str | None) -> Reader | None:
+def media(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """Images and audio; on hosts that nobody has named they are left alone."""
     if provider is None and "/openai/" not in request.path:
         return None
     if "/images/" not in request.path and "/audio/" not in request.path:
         return None
-    return _plain(request, provider, "other", "")
+    return _plain(request, provider, fields, "other", "")
 
 
-def rerank(request: Request, provider: str | None) -> Reader | None:
+def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../rerank`` of a named host."""
-    return None if provider is None else _plain(request, provider, "other", "")
+    return None if provider is None else _plain(request, provider, fields, "other", "")
 
 
-def runs(request: Request, provider: str | None) -> Reader | None:
+def runs(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../threads/{id}/runs`` and ``.../threads/runs``."""
     if provider is None or "/threads/" not in request.path:
         return None
-    facts = Facts(provider, "other", inference=False, llm_call=True)
-    return RunReader(read_fields(facts, decode_request(request)))
+    return RunReader(Facts(provider, "other", inference=False, llm_call=True), fields)

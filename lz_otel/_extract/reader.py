@@ -8,36 +8,43 @@ chunking gives the same facts, that nothing is raised on bad input and that memo
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from lz_otel._extract import framing
-from lz_otel._extract.faults import Fault, fault
-from lz_otel._extract.framing import CLOSED, MAX_BODY, SAFE, WORDS, AwsFrames, JsonLines, Sse
-from lz_otel._extract.values import MAX_COUNT, lenient, loads, whole_members
+from lz_otel._extract.framing import CLOSED, MAX_BODY, AwsFrames, JsonLines, Sse
+from lz_otel._extract.provider_error import provider_error
+from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
+from lz_otel._extract.values import MAX_NAME, loads, model_name, whole_members
+from lz_otel._extract.writer import MAX_NOTES, FactsWriter
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Facts
 
 __all__ = ["Reader"]
 
-_T = TypeVar("_T")
 _BOM = b"\xef\xbb\xbf"
 _MAX_PREFIX = 4096
 _SMALL = 1 << 16
-_MAX_NOTES = 16
-_MAX_SECOND_ATTEMPTS = 32
 _GAPS = len(CHUNK_BUCKETS) + 1
 _JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
-_MAX_LESSONS, _WORTH_A_LESSON = 8, 64  # a stream whose events are never alike is left alone
 
 
-class Reader:
+# Fields of `Facts` that hold names of the provider's choice
+_NAMES = ("response_id", "service_tier", "speed", "inference_geo", "upstream_provider", "cache_diagnosis")
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable()
+
+
+class Reader(FactsWriter):
     """Reads one response and fills ``facts``.
 
     ``head`` once, ``feed`` for each decoded piece of the body, ``finish`` at its end. After
@@ -46,7 +53,6 @@ class Reader:
     """
 
     # Defaults of the class: a plain answer sets but a few of these, and making a reader is on the hot path
-    _status = 200
     _headers = _NO_HEADERS
     _kind = ""
     _parser: Sse | JsonLines | AwsFrames | None = None
@@ -54,7 +60,6 @@ class Reader:
     _size = 0
     _prefix = b""
     _seen_lost = 0
-    _attempts = 0
     _done = False
     _complete = False  # the end of the body was reached
     _head = b"\0"  # the last event line, and the name in it
@@ -63,14 +68,18 @@ class Reader:
     _content = 0
     _gaps: list[int] = []  # noqa: RUF012 - replaced by the first content, never added to
     _last = _read_at = 0.0  # when the last piece of content came, and of another shape
-    # An event of one piece of text, up to that text and from its end on: see `_learn`
-    _opening = _closing = b""
-    _around = -1  # bytes of both; nothing is learned yet
-    _said_text = ""
-    _lessons = _MAX_LESSONS
-    _alike = _taught_at = 0  # events read by it: in all, and when it was learned
+    _only_text = ""  # what the event just read says, where that is one piece of text and nothing else
+    _template = NO_TEMPLATE
+    _learned: EventTemplate | None = None  # `_template`, or what it is between two events
+    _decoded = 0  # pieces of the body with content that did not match it
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
+        """Read an answer into ``facts``, in which what the request says (``fields``) is put at once."""
+        if fields is not None:
+            facts.request_fields = fields
+            model = fields.model
+            facts.request_model = model if _is_name(model) else model_name(model)
+            facts.stream = fields.stream is True
         self.facts = facts
         self._texts: list[str] = []
         self._masks: list[Any] = []
@@ -84,25 +93,27 @@ class Reader:
         kind = headers.get("content-type", "")
         self._kind = kind if kind == _JSON else kind.partition(";")[0].strip().lower()
         if status >= 400:
-            self._fault(fault(None, headers))
+            self._error(provider_error(None, headers))
 
     def feed(self, data: bytes, now: float) -> None:
         """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
-        said = data.removeprefix(self._opening).removesuffix(self._closing)
-        # What was learned was learned of a parser: there is one
+        template = self._template
+        text = data.removeprefix(template.before).removesuffix(template.behind)
         if (
-            said
-            and len(said) + self._around == len(data)
-            and (not said.strip(SAFE) or WORDS(data, len(self._opening), len(data) - len(self._closing)))
-            and self._parser.idle  # type: ignore[union-attr]  # learned of a parser
+            text
+            and len(text) + template.around == len(data)
+            and (
+                not text.strip(PLAIN_TEXT)
+                or JSON_STRING(data, len(template.before), len(data) - len(template.behind))
+            )
         ):
-            self._alike += 1
             self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
             self._last = now
             return
         content = self._read(data, now)
         if content:
             self._content += content
+            self._decoded += 1
             if self._gaps:
                 self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
             else:
@@ -112,7 +123,7 @@ class Reader:
             self._flush()
 
     def plain(self, body: bytes) -> bool:
-        """All of a body at once, instead of `feed`; ``False`` where its framing must be found out."""
+        """Take all of a body at once, instead of `feed`; ``False`` where its framing must be found out."""
         if self._kind != _JSON or body[:1] != b"{" or len(body) > MAX_BODY:
             return False
         self._doc = [body]
@@ -143,28 +154,24 @@ class Reader:
 
     def _one(self, name: bytes, payload: bytes, data: bytes) -> int:
         """A piece that is one whole event."""
-        self._said_text = ""
+        self._only_text = ""
         content = self._event(name, payload)
         self._events += 1
-        if self._said_text and self._lessons:
+        if self._only_text:
             self._learn(data)
         return content
 
     def _learn(self, data: bytes) -> None:
-        """Remember what stands around the text of an event that said this text and nothing else.
+        """Let events like this one pass undecoded, unless a sink wants their text."""
+        if self.facts.text_sink is None and self.facts.mask_sink is None:
+            if self._learned is None:
+                self._learned = self._template = EventTemplate()
+            self._learned.learn(data, self._only_text, self._undecoded)
 
-        An event that differs from it in that text only needs no decoding: it is one piece of content too.
-        """
-        self._lessons = _MAX_LESSONS if self._alike - self._taught_at > _WORTH_A_LESSON else self._lessons - 1
-        self._taught_at = self._alike
-        facts = self.facts
-        text = b'"%b"' % self._said_text.encode("utf-8", "surrogatepass")
-        at = data.find(text)
-        if facts.text_sink is None and facts.mask_sink is None and at >= 0 and data.find(text, at + 1) < 0:
-            end = at + len(text) - 1
-            if WORDS(data, at + 1, end):
-                self._opening, self._closing = data[: at + 1], data[end:]
-                self._around = len(self._opening) + len(self._closing)
+    @property
+    def _undecoded(self) -> int:
+        """Pieces that matched the template: behind each piece with content but the first is a gap."""
+        return sum(self._gaps) + 1 - self._decoded if self._gaps else 0
 
     def _first(self, now: float) -> None:
         """The first content."""
@@ -181,6 +188,8 @@ class Reader:
         self._events += len(events)
         if parser.lost != self._seen_lost:
             self._note_lost(parser)
+        if self._learned is not None:  # in the middle of an event no piece is a whole one
+            self._template = self._learned if parser.idle else NO_TEMPLATE
         return content
 
     def finish(self, complete: bool) -> None:
@@ -188,16 +197,20 @@ class Reader:
         if self._done:
             return
         self._complete = complete
-        if self._doc is not None:
-            self._whole(complete)
-        elif isinstance(self._parser, JsonLines):
-            for name, payload in self._parser.rest():
-                self._content += self._event(name, payload)
-        self._done = True
-        self._doc = None
-        self._sums()
-        self._end()
-        self._parser = CLOSED
+        try:
+            if self._doc is not None:
+                self._read_document(complete)
+            elif isinstance(self._parser, JsonLines):
+                for name, payload in self._parser.rest():
+                    self._content += self._event(name, payload)
+            self._sums()
+            self._end()
+        finally:
+            self._done = True
+            self._doc = None
+            self._parser = CLOSED
+            self._template = NO_TEMPLATE
+            self._check_names()
         if self._texts or self._masks:
             self._flush()
 
@@ -222,57 +235,6 @@ class Reader:
 
     def _end(self) -> None:
         """After the last byte: sums up what the events said."""
-
-    # --- tools for dialects -------------------------------------------------------------------
-
-    def _note(self, signal: str) -> None:
-        """A signal that could not be read (``catalogue.MALFORMED``)."""
-        if len(self.facts.malformed) < _MAX_NOTES:
-            self.facts.malformed.append(signal)
-
-    def _decode(self, decoder: msgspec.json.Decoder[_T], data: bytes) -> _T | None:
-        """Decode, at a second attempt leniently; ``None`` when it is not to be had."""
-        try:
-            return decoder.decode(data)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            if self._attempts >= _MAX_SECOND_ATTEMPTS:
-                return None
-            self._attempts += 1
-            found: _T | None = lenient(decoder.type, data)
-            return found
-
-    def _bad_event(self, data: bytes) -> None:
-        """An event that could not be read; an empty one says nothing and is no fault."""
-        if data and data != b"[DONE]":
-            self._note("event")
-
-    def _count(self, usage: dict[str, Any], key: str) -> int | None:
-        """A count of a usage object; one that is stated and wrong is noted."""
-        value = usage.get(key)
-        if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
-            return value
-        self._note("usage")
-        return None
-
-    def _fault(self, found: Fault, *, in_stream: bool = False) -> None:
-        """The provider's error; the first one that names a type stands."""
-        facts = self.facts
-        if in_stream and self._status < 400:
-            facts.stream_error = True
-        if found.type is not None and facts.error_type is None:
-            facts.error_type = found.type
-        if found.code is not None and facts.error_code is None:
-            facts.error_code = found.code
-        if found.message is not None and facts.error_message is None:
-            facts.error_message = found.message
-
-    def _text(self, value: Any) -> int:
-        """Output text; 1 when it is content."""
-        if type(value) is str and value:
-            if self.facts.text_sink is not None:
-                self._texts.append(value)
-            return 1
-        return 0
 
     # --- inner workings -----------------------------------------------------------------------
 
@@ -324,7 +286,7 @@ class Reader:
             self._doc = []
         self._parser = parser
 
-    def _whole(self, complete: bool) -> None:
+    def _read_document(self, complete: bool) -> None:
         """The plain body is over."""
         pieces = self._doc or []
         if self._size > MAX_BODY:
@@ -333,8 +295,8 @@ class Reader:
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._status >= 400:
             self.facts.terminal = complete
-            self._reset_fault()
-            self._fault(fault(loads(body), self._headers))
+            self._reset_error()
+            self._error(provider_error(loads(body), self._headers))
             return
         if self._document(body):
             self.facts.terminal = True
@@ -355,15 +317,30 @@ class Reader:
         self._content += sum(self._event(b"", line) for line in lines)
         return True
 
-    def _reset_fault(self) -> None:
+    def _check_names(self) -> None:
+        """Drop what no label can hold of the names that a dialect took over as they were sent."""
+        facts = self.facts
+        for field in _NAMES:
+            name = getattr(facts, field)
+            if name is not None and not _is_name(name):
+                setattr(facts, field, None)
+        model = facts.response_model
+        if model is not None and not _is_name(model):
+            facts.response_model = model_name(model)
+        reasons = facts.finish_reasons
+        if reasons and not (len(reasons) == 1 and _is_name(reasons[0])):
+            facts.finish_reasons = [reason for reason in reasons if _is_name(reason)]
+
+    def _reset_error(self) -> None:
         self.facts.error_type = self.facts.error_code = self.facts.error_message = None
 
     def _sums(self) -> None:
         """Counts that are kept aside while the body passes."""
         facts = self.facts
-        if self._alike:
-            self._events += self._alike
-            self._content += self._alike
+        if self._learned is not None:
+            undecoded = self._undecoded
+            self._events += undecoded
+            self._content += undecoded
         if isinstance(self._parser, Sse):
             facts.sse_events = self._events
         if self._content:
@@ -377,7 +354,7 @@ class Reader:
 
     def _note_lost(self, parser: Sse | JsonLines | AwsFrames) -> None:
         signal = "frame" if isinstance(parser, AwsFrames) else "event"
-        for _ in range(min(parser.lost - self._seen_lost, _MAX_NOTES)):
+        for _ in range(min(parser.lost - self._seen_lost, MAX_NOTES)):
             self._note(signal)
         self._seen_lost = parser.lost
 

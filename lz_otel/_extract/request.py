@@ -1,5 +1,6 @@
-"""Request bodies: one decode of the top level, long values as slices that nobody copies.
+"""A request as a candidate for a call: who answers at its host, and what its body says.
 
+The body is decoded once, its top level only; long values are slices of it that are not copied.
 ``facts.request_fields`` is a ``Fields``: plain values where mechanisms need them, ``Raw`` (a
 slice of the body) for what is long. A value of a wrong kind is left at its default.
 """
@@ -7,23 +8,28 @@ slice of the body) for what is long. A value of a wrong kind is left at its defa
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
-from lz_otel._extract.values import lenient, model_name, obj, text
+from lz_otel._extract.hosts import GATEWAY_SEGMENT, HOSTS, SUFFIXES, provider_by_suffix, provider_in_path
+from lz_otel._extract.values import json_object, lenient, nonempty_text
 
 if TYPE_CHECKING:
-    from lz_otel.model import Facts, Request
+    from collections.abc import Mapping
 
-__all__ = ["Fields", "decode_request", "form_field", "read_fields", "user_id"]
+    from lz_otel._extract.reader import Reader
+    from lz_otel.model import Request
+
+__all__ = ["NOTHING", "Dialect", "Fields", "decode_request", "form_field", "identify", "user_id"]
 
 MAX_REQUEST = 32 << 20
 """Most bytes of a request body that are looked at (C)."""
 _FORM_WINDOW = 64 << 10
 
 NOTHING = Raw(b"")
+_NO_PROVIDERS: Mapping[str, str] = {}
 
 
 class Fields(Struct, gc=False):
@@ -65,43 +71,77 @@ class Fields(Struct, gc=False):
     stability_window: Any = None
     impact_tolerance: Any = None
     user_segment: Any = None
+    # Names of other vendors, which their dialects put in the places above
+    contents: list[Raw] | None = None  # Gemini
+    system_instruction: Raw = field(default=NOTHING, name="systemInstruction")  # Gemini
+    tool_config: Raw = field(default=NOTHING, name="toolConfig")  # Bedrock
+    model_id: Any = None  # watsonx
 
 
 _FIELDS = msgspec.json.Decoder(Fields)
 
 
-def decode_request(request: Request, decoder: msgspec.json.Decoder[Any] = _FIELDS) -> Any:
-    """The top level of the request's JSON body, ``None`` when there is none to be read."""
+class Dialect(Protocol):
+    """Decides whether a request is a call of one API."""
+
+    def __call__(self, request: Request, provider: str | None, fields: Fields | None, /) -> Reader | None:
+        """Return the reader of the answer; ``None`` when the request is no call of this API.
+
+        Args:
+            request: the request.
+            provider: who answers at its host; ``None`` for a host that is not known.
+            fields: what its body says; ``None`` without a JSON object.
+        """
+
+
+def identify(
+    candidates: tuple[Dialect, ...], request: Request, providers: Mapping[str, str] = _NO_PROVIDERS
+) -> Reader | None:
+    """Return the reader for a call, ``None`` when the request is none.
+
+    Args:
+        candidates: what ``candidate`` gave.
+        request: the request; its body decides on hosts that are not known.
+        providers: host name to provider name, from ``LZ_OTEL_PROVIDERS``.
+    """
+    host, path = request.host, request.path
+    provider = providers.get(host) or HOSTS.get(host)
+    if provider is None and host.endswith(SUFFIXES):
+        provider = provider_by_suffix(host, path)
+    fields = decode_request(request)
+    for dialect in candidates:
+        reader = dialect(request, provider, fields)
+        if reader is not None:
+            if provider is None and GATEWAY_SEGMENT(path):
+                reader.facts.provider = provider_in_path(path) or reader.facts.provider
+            return reader
+    return None
+
+
+def decode_request(request: Request) -> Fields | None:
+    """Return the top level of the request's JSON body, ``None`` when there is none to be read."""
     body = request.body
     if not body or len(body) > MAX_REQUEST:
         return None
     try:
-        return decoder.decode(body)
+        return _FIELDS.decode(body)
     except (msgspec.MsgspecError, RecursionError):
-        return lenient(decoder.type, body) if body[:64].lstrip()[:1] == b"{" else None
-
-
-def read_fields(facts: Facts, fields: Any) -> Facts:
-    """Put what the request's top level says into ``facts``."""
-    if fields is not None:
-        facts.request_fields = fields
-        facts.request_model = model_name(fields.model)
-        facts.stream = fields.stream is True
-    return facts
+        fields: Fields | None = lenient(Fields, body) if body[:64].lstrip()[:1] == b"{" else None
+        return fields
 
 
 def user_id(fields: Fields) -> str | None:
     """``metadata.user_id`` of a Messages request."""
-    return text(obj(fields.metadata).get("user_id"))
+    return nonempty_text(json_object(fields.metadata).get("user_id"))
 
 
-def form_field(request: Request, field: str) -> str | None:
+def form_field(request: Request, name: str) -> str | None:
     """The value of a short field of a multipart form, looked for at both ends of the body."""
     body = request.body
     if not body or "multipart/form-data" not in request.headers.get("content-type", ""):
         return None
     pattern = re.compile(
-        rb'name="?' + field.encode() + rb'"?(?:\r?\n[^\r\n]{0,200}){0,4}?\r?\n\r?\n([^\r\n]{1,200})\r?\n'
+        rb'name="?' + name.encode() + rb'"?(?:\r?\n[^\r\n]{0,200}){0,4}?\r?\n\r?\n([^\r\n]{1,200})\r?\n'
     )
     for window in (body[:_FORM_WINDOW], body[-_FORM_WINDOW:]):
         found = pattern.search(window)

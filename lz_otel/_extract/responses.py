@@ -12,16 +12,16 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lz_otel._extract.anthropic import CountReader
-from lz_otel._extract.faults import fault
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.openai import cache_diagnosis, deployment
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, decode_request, read_fields
+from lz_otel._extract.request import NOTHING
 from lz_otel._extract.usage import read_usage
-from lz_otel._extract.values import model_name, name, obj
+from lz_otel._extract.values import json_object, model_name
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
 __all__ = ["ResponsesReader", "compact", "input_tokens", "responses"]
@@ -65,8 +65,6 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed", "respon
 class ResponsesReader(Reader):
     """Answers of the Responses API, plain and streamed."""
 
-    __slots__ = ()
-
     def _event(self, name: bytes, data: bytes) -> int:
         if name.endswith(b".delta"):
             try:
@@ -102,7 +100,7 @@ class ResponsesReader(Reader):
                 self.facts.terminal = True
         elif kind == "error" or event.error is not None:
             error = event.error if event.error is not None else {"code": event.code, "message": event.message}
-            self._fault(fault({"error": error}, {}), in_stream=True)
+            self._stated_error(error, in_stream=True)
         return 0
 
     def _document(self, body: bytes) -> bool:
@@ -117,53 +115,56 @@ class ResponsesReader(Reader):
         kind = item.type if type(item.type) is str else ""
         if kind == "message" and type(item.content) is list:
             return sum(
-                self._text(obj(part).get("text")) or bool(obj(part).get("refusal")) for part in item.content
+                self._text(json_object(part).get("text")) or bool(json_object(part).get("refusal"))
+                for part in item.content
             )
         return 1 if kind.endswith("_call") else 0
 
     def _response(self, response: _Response, *, in_stream: bool) -> None:
         facts = self.facts
-        facts.response_id = name(response.id) or facts.response_id
-        facts.response_model = model_name(response.model) or facts.response_model
-        facts.service_tier = name(response.service_tier) or facts.service_tier
+        facts.response_id = response.id or facts.response_id
+        facts.response_model = response.model or facts.response_model
+        facts.service_tier = response.service_tier or facts.service_tier
         facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
         read_usage(self, response.usage)
         if response.error is not None:
-            self._fault(fault({"error": response.error}, {}), in_stream=in_stream)
+            self._stated_error(response.error, in_stream=in_stream)
 
 
-def _facts(request: Request, provider: str | None, operation: str, *, calls: bool) -> Facts | None:
-    fields = decode_request(request)
-    if provider is None and not (
+def _is_call(provider: str | None, fields: Fields | None) -> bool:
+    """A known host is believed; on others the body must look like a request of this API."""
+    return provider is not None or (
         fields is not None
         and type(fields.model) is str
-        and (len(bytes(fields.input)) or len(bytes(fields.prompt)))
-    ):
-        return None
-    facts = Facts(provider or OTHER, operation, inference=operation == "chat", llm_call=calls)
-    read_fields(facts, fields)
-    if facts.request_model is None:
-        facts.request_model = model_name(deployment(request.path))
-    return facts
+        and len(bytes(fields.input)) + len(bytes(fields.prompt)) > 0
+    )
 
 
-def responses(request: Request, provider: str | None) -> Reader | None:
+def _with_deployment(reader: Reader, request: Request) -> Reader:
+    if reader.facts.request_model is None:
+        reader.facts.request_model = model_name(deployment(request.path))
+    return reader
+
+
+def responses(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../responses``."""
-    facts = _facts(request, provider, "chat", calls=True)
-    return None if facts is None else ResponsesReader(facts)
+    if not _is_call(provider, fields):
+        return None
+    facts = Facts(provider or OTHER, "chat", inference=True, llm_call=True)
+    return _with_deployment(ResponsesReader(facts, fields), request)
 
 
-def compact(request: Request, provider: str | None) -> Reader | None:
+def compact(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../responses/compact``: a model ran, but no answer was written."""
-    if not request.path.endswith("/responses/compact"):
+    if not request.path.endswith("/responses/compact") or not _is_call(provider, fields):
         return None
-    facts = _facts(request, provider, "other", calls=True)
-    return None if facts is None else ResponsesReader(facts)
+    facts = Facts(provider or OTHER, "other", inference=False, llm_call=True)
+    return _with_deployment(ResponsesReader(facts, fields), request)
 
 
-def input_tokens(request: Request, provider: str | None) -> Reader | None:
+def input_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../responses/input_tokens``: counts, nothing is billed."""
-    if not request.path.endswith("/responses/input_tokens"):
+    if not request.path.endswith("/responses/input_tokens") or not _is_call(provider, fields):
         return None
-    facts = _facts(request, provider, "count_tokens", calls=False)
-    return None if facts is None else CountReader(facts)
+    facts = Facts(provider or OTHER, "count_tokens", inference=False, llm_call=False)
+    return _with_deployment(CountReader(facts, fields), request)

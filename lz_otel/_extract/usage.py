@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._extract.values import count, name, obj
+from lz_otel._extract.values import json_object, token_count
 
 if TYPE_CHECKING:
     from lz_otel._extract.reader import Reader
@@ -42,9 +42,9 @@ def read_usage(reader: Reader, usage: Any, *, final: bool = True) -> None:
     take = reader._count
     facts.input_tokens = _first(reader, usage, "prompt_tokens", "input_tokens")
     facts.output_tokens = _first(reader, usage, "completion_tokens", "output_tokens")
-    inside = obj(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
-    inside = inside or obj(usage.get("prompt_token_details"))
-    outside = obj(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
+    inside = json_object(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
+    inside = inside or json_object(usage.get("prompt_token_details"))
+    outside = json_object(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
     cached = take(inside, "cached_tokens")
     if cached is None:
         cached = _first(reader, usage, "prompt_cache_hit_tokens", "cached_tokens")
@@ -57,7 +57,7 @@ def read_usage(reader: Reader, usage: Any, *, final: bool = True) -> None:
     facts.input_tokens_by_modality = modalities(facts.input_tokens, inside)
     facts.output_tokens_by_modality = modalities(facts.output_tokens, outside)
     facts.cost_reported = _cost(usage)
-    facts.service_tier = facts.service_tier or name(usage.get("service_tier"))
+    facts.service_tier = facts.service_tier or usage.get("service_tier")
     facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
     facts.output_final = final and facts.output_tokens is not None
 
@@ -90,8 +90,8 @@ def modalities(whole: int | None, details: dict[str, Any]) -> dict[str, int] | N
     """Tokens by kind, adding up to the whole; ``None`` when all of it is text or it is not said."""
     if whole is None:
         return None
-    image = min(count(details.get("image_tokens")) or 0, whole)
-    audio = min(count(details.get("audio_tokens")) or 0, whole - image)
+    image = min(token_count(details.get("image_tokens")) or 0, whole)
+    audio = min(token_count(details.get("audio_tokens")) or 0, whole - image)
     if not image and not audio:
         return None
     parts = {"text": whole - image - audio, "image": image, "audio": audio}
@@ -104,6 +104,6 @@ def _cost(usage: dict[str, Any]) -> float | None:
     if type(cost) is dict:
         cost = cost.get("total_cost")
     if cost is None:
-        ticks = count(usage.get("cost_in_usd_ticks"))
+        ticks = token_count(usage.get("cost_in_usd_ticks"))
         return None if ticks is None else ticks / _TICKS_PER_USD
     return float(cost) if type(cost) in (int, float) and isfinite(cost) and 0 <= cost < 1e9 else None

@@ -10,16 +10,16 @@ import msgspec
 
 __all__ = [
     "MAX_COUNT",
-    "count",
+    "error_word",
     "integral",
+    "json_object",
+    "label_name",
     "lenient",
     "loads",
     "model_name",
-    "name",
-    "obj",
-    "text",
+    "nonempty_text",
+    "token_count",
     "whole_members",
-    "word",
 ]
 
 MAX_COUNT = 1 << 53
@@ -30,7 +30,7 @@ _LENIENT_BYTES = 1 << 20  # no second, slower attempt on anything larger
 _WORD = re.compile(r"[A-Za-z0-9_.\-:/]{1,64}").fullmatch
 
 
-def count(value: Any) -> int | None:
+def token_count(value: Any) -> int | None:
     """A count of tokens: a non-negative ``int`` of sane size, else ``None``."""
     if type(value) is int and 0 <= value <= MAX_COUNT:
         return value
@@ -44,12 +44,12 @@ def integral(value: Any) -> Any:
     return value
 
 
-def text(value: Any) -> str | None:
+def nonempty_text(value: Any) -> str | None:
     """A non-empty string, else ``None``."""
     return value if type(value) is str and value else None
 
 
-def name(value: Any) -> str | None:
+def label_name(value: Any) -> str | None:
     """A name as sent, when it is printable and of at most 128 characters, else ``None``."""
     if type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable():
         return value
@@ -63,14 +63,14 @@ def model_name(value: Any) -> str | None:
     return value if len(value) <= MAX_NAME and value.isprintable() else "other"
 
 
-def word(value: Any) -> str | None:
+def error_word(value: Any) -> str | None:
     """A word of an error taxonomy; ``other`` for anything that could hold free text."""
     if type(value) is not str or not value:
         return None
     return value if _WORD(value) else "other"
 
 
-def obj(value: Any) -> dict[str, Any]:
+def json_object(value: Any) -> dict[str, Any]:
     """``value`` if it is a JSON object, else an empty one."""
     return value if type(value) is dict else {}
 

@@ -219,7 +219,12 @@ NO_HEADERS = Headers([], _Shape([]))
 
 def head_of(values: Mapping[str, str]) -> Headers:
     """Return a head with these names and values."""
-    return lower([(name.encode("latin-1"), value.encode("latin-1")) for name, value in values.items()])
+    return lower(
+        [
+            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+            for name, value in values.items()
+        ]
+    )
 
 
 def without(headers: Headers, name: str) -> Headers:

@@ -92,7 +92,7 @@ def reader_of(request: Request) -> Reader | None:
     return None if candidates is None else identify(candidates, request)
 
 
-def read(exchange: EndedCall, split: Callable[[bytes], list[bytes]]) -> Reader | None:
+def read(exchange: Recorded, split: Callable[[bytes], list[bytes]]) -> Reader | None:
     """The reader after the whole exchange, its body split by ``split``."""
     reader = reader_of(exchange.request)
     if reader is not None:

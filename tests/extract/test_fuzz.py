@@ -26,11 +26,7 @@ SIGNALS = next(attribute.values for attribute in MALFORMED.attributes if attribu
 
 def said(facts: Facts) -> dict[str, Any]:
     """What must not depend on the chunking."""
-    return {
-        name: getattr(facts, name)
-        for name in vars(Facts("", "", inference=True, llm_call=True))
-        if name not in TIMES
-    }
+    return {name: getattr(facts, name) for name in Facts.__struct_fields__ if name not in TIMES}
 
 
 def sane(facts: Facts) -> None:

@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue
-from lz_otel._extract.request import decode_request, read_fields
+from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import decode_request
 from lz_otel._ground.headers import head_of
 from lz_otel._judge import judge_class, signals
 from lz_otel._judge.request_body import CountedTokens
@@ -48,7 +49,7 @@ def ended_call(
         json.dumps(body() if request is None else request).encode(),
     )
     facts = Facts(provider, "chat", inference=True, llm_call=True)
-    read_fields(facts, decode_request(sent))
+    Reader(facts, decode_request(sent))
     if mechanism is not None:
         mechanism.begin(sent, facts)
     if facts.text_sink is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from lz_otel._ground.headers import head_of
 from lz_otel._judge.gateways import CACHE_HEADERS, _split, cache_reading, gateway_detours, has_statement
 from lz_otel._judge.signals import TABLE
 
 
 def decision_of(headers: dict[str, str]) -> str | None:
-    reading = cache_reading(headers)
+    reading = cache_reading(head_of(headers))
     return None if reading is None else reading.decision
 
 
@@ -83,8 +84,8 @@ def test_every_header_is_a_marker() -> None:
 
 def test_x_cache_alone_is_marked() -> None:
     """A decision that rests on ``X-Cache`` only says so; beside a better header it does not count."""
-    assert cache_reading({"x-cache": "MISS"}) == ("miss", True)
-    assert cache_reading({"x-cache": "MISS", "x-cache-status": "Miss"}) == ("miss", False)
+    assert cache_reading(head_of({"x-cache": "MISS"})) == ("miss", True)
+    assert cache_reading(head_of({"x-cache": "MISS", "x-cache-status": "Miss"})) == ("miss", False)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +101,11 @@ def test_x_cache_alone_is_marked() -> None:
 )
 def test_what_counts_as_a_statement(headers: dict[str, str], stated: bool) -> None:
     """A content delivery network's ``X-Cache: MISS`` and a count of 0 state nothing."""
-    assert has_statement(headers) is stated
+    assert has_statement(head_of(headers)) is stated
 
 
 def test_a_reason_is_given_once() -> None:
     """Two headers that state the same detour are one reason, and a count that is none is malformed."""
     malformed: list[str] = []
     headers = {"cf-aig-step": "1", "helicone-fallback-index": "2", "ngrok-aig-attempts": "x"}
-    assert (gateway_detours(headers, malformed), malformed) == (("gateway_fallback",), ["header"])
+    assert (gateway_detours(head_of(headers), malformed), malformed) == (("gateway_fallback",), ["header"])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lz_otel._ground.headers import head_of
 from lz_otel._judge import signals
 from lz_otel._judge.gateways import cache_reading, has_statement
 from lz_otel._price.cost import Prices
@@ -200,6 +201,6 @@ def test_hit_saves_what_the_stored_answer_cost() -> None:
 )
 def test_nothing_raises(headers: dict[str, str]) -> None:
     """Whatever the headers hold, nothing is raised."""
-    cache_reading(headers)
-    has_statement(headers)
+    cache_reading(head_of(headers))
+    has_statement(head_of(headers))
     make("response_cache").judge(ended_call({}, headers))

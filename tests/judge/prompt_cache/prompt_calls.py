@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lz_otel._extract.request import decode_request, read_fields
+from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import decode_request
 from lz_otel._ground.headers import head_of
 from lz_otel._judge import signals
 from lz_otel._judge.prompt_cache import PromptCacheJudge
@@ -42,7 +43,7 @@ def ended_call(
     raw = None if body is None else json.dumps(body).encode()
     request = Request("POST", f"api.{provider}.com", path, "", head_of({"x-api-key": key}), raw)
     facts = Facts(provider, "chat", inference=True, llm_call=True)
-    read_fields(facts, decode_request(request))
+    Reader(facts, decode_request(request))
     facts.usage_seen, facts.input_tokens, facts.output_tokens = True, 5000, 10
     for name, value in known.items():
         setattr(facts, name, value)

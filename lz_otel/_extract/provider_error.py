@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lz_otel._extract.values import obj, text, word
+from lz_otel._extract.values import error_word, json_object, nonempty_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Fault", "fault"]
+__all__ = ["ProviderError", "provider_error"]
 
 _MAX_MESSAGE = 4096
+_NO_HEADERS: Mapping[str, str] = {}
 
 
-class Fault(NamedTuple):
+class ProviderError(NamedTuple):
     """An error; each part may be unsaid."""
 
     type: str | None = None
@@ -26,11 +27,11 @@ class Fault(NamedTuple):
     message: str | None = None
 
 
-def fault(body: Any, headers: Mapping[str, str]) -> Fault:
+def provider_error(body: Any, headers: Mapping[str, str] = _NO_HEADERS) -> ProviderError:
     """The error that a decoded body (any JSON value, or ``None``) and the headers state."""
     if type(body) is list and body:  # Google wraps errors of streams in a list
         body = body[0]
-    top = obj(body)
+    top = json_object(body)
     inner = top.get("error")
     if type(inner) is dict:
         error = inner
@@ -40,23 +41,28 @@ def fault(body: Any, headers: Mapping[str, str]) -> Fault:
         error = top
     code = _code(error.get("code"))
     kind = error.get("type") if error is not top or error.get("type") != "error" else None
-    found = word(kind) or _name(error.get("status")) or _name(code) or _name(error.get("error_type"))
+    found = error_word(kind) or _name(error.get("status")) or _name(code) or _name(error.get("error_type"))
     if found is None:
-        found = word(_aws(headers.get("x-amzn-errortype") or error.get("__type")))
-    detail = obj(error.get("details")).get("error_code")
-    message = text(error.get("message")) or text(inner) or text(top.get("detail")) or text(top.get("message"))
-    return Fault(found, word(detail) or code, message[:_MAX_MESSAGE] if message else None)
+        found = error_word(_aws(headers.get("x-amzn-errortype") or error.get("__type")))
+    detail = json_object(error.get("details")).get("error_code")
+    message = (
+        nonempty_text(error.get("message"))
+        or nonempty_text(inner)
+        or nonempty_text(top.get("detail"))
+        or nonempty_text(top.get("message"))
+    )
+    return ProviderError(found, error_word(detail) or code, message[:_MAX_MESSAGE] if message else None)
 
 
 def _code(value: Any) -> str | None:
     if type(value) is int:
         return str(value) if 0 <= value < 100_000 else None
-    return word(value)
+    return error_word(value)
 
 
 def _name(value: Any) -> str | None:
     """A word that is no number (``code: 429`` says no more than the status)."""
-    found = word(value)
+    found = error_word(value)
     return None if found is None or found.lstrip("-").isdigit() else found
 
 

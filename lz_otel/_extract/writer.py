@@ -1,0 +1,94 @@
+"""What every dialect needs to fill ``Facts``: decoding, counts, errors, text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from lz_otel._extract.provider_error import ProviderError, provider_error
+from lz_otel._extract.values import MAX_COUNT, lenient
+
+if TYPE_CHECKING:
+    from lz_otel.model import Facts
+
+__all__ = ["MAX_NOTES", "FactsWriter"]
+
+_T = TypeVar("_T")
+MAX_NOTES = 16
+"""Most signals of one answer that are noted as malformed (C)."""
+_MAX_SECOND_ATTEMPTS = 32
+
+
+class FactsWriter:
+    """Puts into ``facts`` what a body says; notes what cannot be read and raises nothing."""
+
+    facts: Facts
+    _status = 200
+    _attempts = 0
+    _texts: list[str]  # output text for the sink, as long as the reader is at its own work
+
+    def _note(self, signal: str) -> None:
+        """A signal that could not be read (``catalogue.MALFORMED``)."""
+        if len(self.facts.malformed) < MAX_NOTES:
+            self.facts.malformed.append(signal)
+
+    def _decode(self, decoder: msgspec.json.Decoder[_T], data: bytes) -> _T | None:
+        """Decode, at a second attempt leniently; ``None`` when it is not to be had."""
+        try:
+            return decoder.decode(data)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            if self._attempts >= _MAX_SECOND_ATTEMPTS:
+                return None
+            self._attempts += 1
+            found: _T | None = lenient(decoder.type, data)
+            return found
+
+    def _bad_event(self, data: bytes) -> None:
+        """An event that could not be read; an empty one says nothing and is no fault."""
+        if data and data != b"[DONE]":
+            self._note("event")
+
+    def _count(self, usage: dict[str, Any], key: str) -> int | None:
+        """A count of a usage object; one that is stated and wrong is noted."""
+        value = usage.get(key)
+        if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
+            return value
+        self._note("usage")
+        return None
+
+    def _counts(self, usage: dict[str, Any], *keys: str) -> list[int | None]:
+        """Counts of a usage object, as `_count`."""
+        counts = []
+        for key in keys:
+            value = usage.get(key)
+            if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
+                counts.append(value)
+            else:
+                self._note("usage")
+                counts.append(None)
+        return counts
+
+    def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
+        """The value of ``error`` in a body."""
+        self._error(provider_error({"error": error}), in_stream=in_stream)
+
+    def _error(self, found: ProviderError, *, in_stream: bool = False) -> None:
+        """The provider's error; the first one that names a type stands."""
+        facts = self.facts
+        if in_stream and self._status < 400:
+            facts.stream_error = True
+        if found.type is not None and facts.error_type is None:
+            facts.error_type = found.type
+        if found.code is not None and facts.error_code is None:
+            facts.error_code = found.code
+        if found.message is not None and facts.error_message is None:
+            facts.error_message = found.message
+
+    def _text(self, value: Any) -> int:
+        """Output text; 1 when it is content."""
+        if type(value) is str and value:
+            if self.facts.text_sink is not None:
+                self._texts.append(value)
+            return 1
+        return 0
