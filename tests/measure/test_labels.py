@@ -36,7 +36,7 @@ def test_groups_and_routes_have_caps_of_their_own() -> None:
 
 
 def test_what_is_too_long_for_a_label_is_not_kept() -> None:
-    """Names that a label cannot hold are ``other``, and no memory of theirs stays behind; short ones are looked up once."""
+    """Names that a label cannot hold are ``other`` and are not kept; short ones are looked up once."""
     labels = Labels()
     short = labels.common("chat", "anthropic", "m", "r", "g")
     for place in range(5):

@@ -128,7 +128,7 @@ def test_clear_starts_from_zero() -> None:
 
 
 def test_a_handler_in_the_middle_of_adding_loses_nothing() -> None:
-    """What a signal's handler measures while its thread is inside `add` is added afterwards, listeners included."""
+    """What a signal's handler measures in the middle of `add` is added afterwards, listeners included."""
     made = store()
     row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
     heard: list[int] = []
@@ -174,7 +174,7 @@ def test_a_handler_that_raises_in_the_middle_of_adding_loses_one_row_at_most() -
 
 
 def test_what_is_put_over_the_cap_is_added_up() -> None:
-    """Calls in flight of models over the cap are all in ``other``, and one scrape counts as much overflow as ten."""
+    """Calls in flight of models over the cap are in ``other``; ten scrapes count no more overflow than one."""
     made = store(max_series=4)
     values = {("chat", "anthropic", f"m{n}", "", ""): 2.0 for n in range(10)}
     for _ in range(10):
@@ -188,7 +188,7 @@ def test_what_is_put_over_the_cap_is_added_up() -> None:
 
 
 def test_what_was_noted_comes_in_whatever_its_number() -> None:
-    """A thousand batches noted within one `add` are no recursion, and beyond the room for them faults are counted."""
+    """Thousands of batches noted within one `add` are added; beyond the room for them faults are counted."""
     made = store()
     row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
     me = threading.get_ident()
