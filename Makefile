@@ -18,7 +18,7 @@ SAFETY := tests/safety tests/export tests/capture/test_garbage.py tests/capture/
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-legacy peers check lint format types fresh docs bundle alerts corpus fuzz truth bench soak \
+.PHONY: help demo test test-unit test-legacy peers check lint format types fresh docs bundle alerts corpus fuzz truth bench walk soak \
         safety lock audit build clean venv venv-legacy
 
 help: ## List the targets
@@ -80,6 +80,9 @@ truth: venv ## Run every scenario of the simulator and compare the metrics with 
 
 bench: venv ## What it costs: writes benchmarks/RESULTS.md (ARGS=--quick for a first look)
 	$(PY) -m benchmarks $(ARGS)
+
+walk: venv ## How often one answer enters a file of lz_otel, up to /metrics (ARGS="--limit 60")
+	$(PY) -m benchmarks.walk $(ARGS)
 
 soak: venv ## Ten minutes of mixed traffic and faults; every invariant is checked (ARGS="--seconds 60")
 	$(PY) -m benchmarks.soak $(ARGS)

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.arguments import whole, without_proxies
+from benchmarks.arguments import whole, without_proxies, without_settings
 from benchmarks.budgets import BUDGETS
 from benchmarks.cases import CASES
 from benchmarks.results import Measured, page, verdicts
@@ -35,11 +35,11 @@ SILENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
 
 
 def _environment() -> dict[str, str]:
-    """The environment without settings that would change what is measured, and without proxies: all is loopback."""
-    ours = ("OTEL_", "LZ_OTEL_", "PROMETHEUS_", "ANTHROPIC_", "OPENAI_")
-    theirs = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    without_proxies(theirs)
-    return theirs | SILENT
+    """Return the environment of a child: no setting of ours, and no proxy, since all is loopback."""
+    environment = {**os.environ, **SILENT}
+    without_settings(environment)
+    without_proxies(environment)
+    return environment
 
 
 def _run(*arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
