@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MODULES = "import sys, lz_otel, lz_otel._runtime; print([m for m in sys.modules if m.partition('.')[0] != 'lz_otel'])"
 CALLS_FOR_MEMORY = 500
 
 
@@ -40,12 +39,11 @@ def free_port() -> int:
 
 def load_dependencies() -> None:
     """Import whatever `import lz_otel` and `instrument()` need from others, as another process found out."""
-    code = "import lz_otel; lz_otel.instrument(exporters='prometheus', prometheus_port=0); " + MODULES
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    import ast
     import importlib
 
-    for name in ast.literal_eval(done.stdout):
+    command = [sys.executable, "-m", "benchmarks.modules"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for name in json.loads(done.stdout):
         if name in sys.modules or name == "__mp_main__":
             continue
         try:

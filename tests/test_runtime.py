@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import subprocess
 import sys
 import threading
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -24,11 +23,13 @@ import lz_otel
 from lz_otel import _runtime
 from lz_otel._capture import imports
 from lz_otel._ground.guard import guard
+from tests.processes import run
 from tests.wire_doubles import A_JSON, transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PROGRAMS = Path(__file__).parent / "programs"
 URL = "https://api.anthropic.com/v1/messages"
 ASK = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
 
@@ -198,24 +199,9 @@ def test_what_opentelemetry_refuses_is_a_setting(
     assert "lz_attempts_total" in generate_latest(registry).decode()
 
 
-FRESH = """
-import os, threading
-import lz_otel
-for value in ("x", "64"):
-    os.environ["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"] = value
-    try:
-        print(lz_otel.instrument(prometheus_port=0, trace_exporters="console").exporters)
-    except Exception as error:
-        print(type(error).__name__, error.setting, [t.name for t in threading.enumerate()])
-"""
-
-
 def test_what_the_sdk_refuses_as_it_is_imported() -> None:
-    """In a fresh process some limits are refused by an import of the SDK already: the same error, and a second start works."""
-    env = {**os.environ, "PYTHONPATH": "."}
-    done = subprocess.run(
-        [sys.executable, "-c", FRESH], env=env, capture_output=True, text=True, timeout=60, check=True
-    )
+    """Limits that an import of the SDK refuses are the same error, and a second start works."""
+    done = run(PROGRAMS / "refused_on_import.py", silent=True)
     assert (
         "ConfigurationError OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT ['MainThread']\n('prometheus',)\n" == done.stdout
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.casebook.helpers import ASK, claude, helper_events, observed, settle, stream
+from tests.casebook.bodies import ASK
+from tests.casebook.helpers import claude, helper_events, observed, settle, stream
 from tests.wire_doubles import U, a_full, sse
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.casebook.helpers import CHAT, MALFORMED, claude, gpt, json_body, observed
+from tests.casebook.bodies import CHAT
+from tests.casebook.helpers import MALFORMED, claude, gpt, json_body, observed
 from tests.wire_doubles import O_JSON, V
 
 RESPONSE: dict[str, Any] = {

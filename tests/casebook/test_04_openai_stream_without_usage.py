@@ -9,17 +9,8 @@ from typing import Any
 import pytest
 
 from lz_otel import testing
-from tests.casebook.helpers import (
-    CHAT,
-    FIRST_TOKEN,
-    SAMPLES,
-    SSE,
-    USAGE_MISSING,
-    gpt,
-    observed,
-    settle,
-    stream,
-)
+from tests.casebook.bodies import CHAT, SSE
+from tests.casebook.helpers import FIRST_TOKEN, SAMPLES, USAGE_MISSING, gpt, observed, settle, stream
 from tests.wire_doubles import o_full
 
 ASKED = {"stream_options": {"include_usage": True}}

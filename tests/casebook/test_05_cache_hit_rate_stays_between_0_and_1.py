@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lz_otel import catalogue
 from tests.bundle.boards import ROOT, load, targets
-from tests.casebook.helpers import ASK, CHAT, claude, gpt, json_body, observed, refusal
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import claude, gpt, json_body, observed, refusal
 from tests.peers import need
 from tests.wire_doubles import A_JSON, O_JSON
 

@@ -6,17 +6,8 @@ import threading
 from typing import Any
 
 import lz_otel
-from tests.casebook.helpers import (
-    ASK,
-    ATTEMPTS,
-    CALLS,
-    COST,
-    FAST_PATH,
-    FIRST_TOKEN,
-    claude,
-    good,
-    observed,
-)
+from tests.casebook.bodies import ASK
+from tests.casebook.helpers import ATTEMPTS, CALLS, COST, FAST_PATH, FIRST_TOKEN, claude, good, observed
 
 
 class Cached:

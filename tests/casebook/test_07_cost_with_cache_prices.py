@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.casebook.helpers import ASK, CHAT, COST, UNPRICED, claude, gpt, json_body, observed, settle, stream
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import COST, UNPRICED, claude, gpt, json_body, observed, settle, stream
 from tests.wire_doubles import A_JSON, O_JSON, U, a_full
 
 if TYPE_CHECKING:

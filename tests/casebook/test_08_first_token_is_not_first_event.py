@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.casebook.bodies import ASK, CHAT
 from tests.casebook.helpers import (
-    ASK,
-    CHAT,
     FIRST_CHUNK,
     FIRST_TOKEN,
     claude,

@@ -11,7 +11,8 @@ import anthropic
 import openai
 import pytest
 
-from tests.casebook.helpers import ASK, CHAT, FIRST_TOKEN, claude, good, gpt, observed
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import FIRST_TOKEN, claude, good, gpt, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.casebook.helpers import ASK, CHAT, FIRST_TOKEN, SAMPLES, SSE, USAGE_MISSING, claude, gpt, observed
+from tests.casebook.bodies import ASK, CHAT, SSE
+from tests.casebook.helpers import FIRST_TOKEN, SAMPLES, USAGE_MISSING, claude, gpt, observed
 from tests.wire_doubles import Pieces, a_full, o_full
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ import openai
 import pytest
 
 from lz_otel import testing
+from tests.casebook.bodies import ASK, CHAT
 from tests.casebook.helpers import (
-    ASK,
     ATTEMPTS,
     CALLS,
-    CHAT,
     RETRIES,
     USAGE_MISSING,
     claude,

@@ -12,12 +12,10 @@ import pytest
 
 import lz_otel
 from lz_otel import catalogue
+from tests.casebook.bodies import ASK, CHAT, CHAT_URL
 from tests.casebook.helpers import (
-    ASK,
     ATTEMPTS,
     CALLS,
-    CHAT,
-    CHAT_URL,
     FIRST_CHUNK,
     RETRIES,
     claude,

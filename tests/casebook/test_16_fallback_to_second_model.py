@@ -11,8 +11,8 @@ import openai
 import pytest
 
 import lz_otel
+from tests.casebook.bodies import ASK
 from tests.casebook.helpers import (
-    ASK,
     ATTEMPTS,
     CALLS,
     FALLBACKS,

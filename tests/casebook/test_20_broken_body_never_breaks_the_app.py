@@ -22,7 +22,8 @@ from lz_otel._measure.labels import _Common
 from lz_otel._measure.store import Store
 from lz_otel._price.cost import Prices
 from lz_otel.catalogue import INTERNAL_ERRORS
-from tests.casebook.helpers import ASK, CHAT, INPUT, OPERATIONS, SELF_ERRORS, claude, good, gpt, observed
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import INPUT, OPERATIONS, SELF_ERRORS, claude, good, gpt, observed
 from tests.wire_doubles import A_JSON, O_JSON, a_full, o_full
 
 JSON = "application/json"

@@ -25,18 +25,8 @@ from lz_otel import catalogue, testing
 from lz_otel._export.prometheus import StoreCollector
 from lz_otel.bundle.promql import EXTERNAL
 from tests.bundle.boards import FILES, MATCHER, ROOT, SELECTOR, load, panels, targets
-from tests.casebook.helpers import (
-    ASK,
-    CHAT,
-    claude,
-    good,
-    gpt,
-    in_turn,
-    json_body,
-    refusal,
-    settle,
-    stream,
-)
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import claude, good, gpt, in_turn, json_body, refusal, settle, stream
 from tests.export.filling import filled, from_sdk, from_text
 from tests.peers import need
 from tests.wire_doubles import A_JSON, O_JSON, a_full, o_full, sse

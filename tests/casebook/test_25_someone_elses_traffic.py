@@ -13,18 +13,8 @@ import pytest
 import lz_otel
 from lz_otel import _later
 from lz_otel._capture import attempt
-from tests.casebook.helpers import (
-    ASK,
-    CALLS,
-    CHAT,
-    INFLIGHT,
-    INPUT,
-    MESSAGES_URL,
-    claude,
-    gpt,
-    json_body,
-    observed,
-)
+from tests.casebook.bodies import ASK, CHAT, MESSAGES_URL
+from tests.casebook.helpers import CALLS, INFLIGHT, INPUT, claude, gpt, json_body, observed
 from tests.wire_doubles import A_JSON, O_JSON, pieces_for, transport
 
 if TYPE_CHECKING:
