@@ -11,7 +11,7 @@ PY := $(BIN)/python
 WORKERS ?= 2
 TIMES ?= 20
 # What can be broken in a host: processes, exporters, faults, hostile input, privacy.
-SAFETY := tests/safety tests/export tests/capture/test_garbage.py tests/capture/test_endings.py \
+SAFETY := tests/safety tests/export tests/capture/test_attempt.py \
           tests/casebook/test_11_early_break.py tests/casebook/test_12_async_cancel.py \
           tests/casebook/test_17_fork_after_instrument.py tests/casebook/test_20_broken_body_never_breaks_the_app.py \
           tests/casebook/test_22_collector_down.py tests/casebook/test_privacy.py
