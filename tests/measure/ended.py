@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._judge.result import Result
-from lz_otel._measure.rules import Ended
-from lz_otel.model import Ending, Facts, Verdict
+from lz_otel._measure.rules import path_of
+from lz_otel.model import EndedCall, Facts, Request, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,41 +19,30 @@ ANSWERED = "claude-opus-5-20260101"  # the model that answered
 
 def facts(*, inference: bool = True, llm_call: bool = True, **stated: Any) -> Facts:
     """Return the facts of a chat; what is not given was not stated."""
-    made = Facts("anthropic", "chat", inference=inference, llm_call=llm_call)
-    for name, value in stated.items():
-        if not hasattr(made, name):
-            raise AttributeError(name)
-        setattr(made, name, value)
-    return made
+    return Facts("anthropic", "chat", inference=inference, llm_call=llm_call, **stated)
 
 
-def ended(
-    of: Facts,
-    *,
-    results: Iterable[Result] = (),
-    cost: Any = None,
-    started_at: float = 100.0,
-    first_byte_at: float | None = 100.5,
-    ended_at: float = 102.0,
-    ending: str = Ending.OK,
-    error_type: str = "",
-    status: int | None = 200,
-    compressed: bool = False,
-) -> Ended:
-    """Return a call that took two seconds, with the first byte after half a second, unless told otherwise."""
-    return Ended(
+def ended(of: Facts, *, results: Iterable[Result] = (), **more: Any) -> EndedCall:
+    """Return a good call of two seconds, with the first byte after half a second; ``more`` overrides that."""
+    results = list(results)
+    path, served_by, stored = path_of(results)
+    given: dict[str, Any] = {
+        "started_at": 100.0,
+        "first_byte_at": 100.5,
+        "ended_at": 102.0,
+        "status": 200,
+        **more,
+    }
+    return EndedCall(
+        Request("POST", "api.anthropic.com", "/v1/messages"),
         of,
-        COMMON,
-        started_at,
-        ended_at,
-        first_byte_at,
-        ending,
-        error_type,
-        status,
-        ANSWERED,
-        compressed,
-        list(results),
-        cost,
+        common=COMMON,
+        response_model=ANSWERED,
+        results=results,
+        path=path,
+        served_by=served_by,
+        stored=stored,
+        **given,
     )
 
 

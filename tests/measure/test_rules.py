@@ -13,6 +13,7 @@ from lz_otel._extract.limits import Limit
 from lz_otel._judge.result import Result
 from lz_otel._measure import rules
 from lz_otel._price.cost import Cost
+from lz_otel.mechanisms import REPLACES, REPLAYS, SHORTENS, of_effect
 from lz_otel.model import Ending, Facts, Verdict
 from tests.measure.ended import ANSWERED, COMMON, ended, facts, hit
 
@@ -38,37 +39,32 @@ def stated(**counts: Any) -> Facts:
 def test_a_call_without_a_hit_took_the_full_path() -> None:
     """No result, no verdict, a miss, a fallback and a bypass all leave the path full."""
     missed = [Result(Verdict("symbolic", decision)) for decision in ("miss", "fallback", "bypass")]
-    assert rules.path_of([]) == ("full", "")
-    assert rules.path_of([Result(None), *missed]) == ("full", "")
+    assert rules.path_of([]) == ("full", "", False)
+    assert rules.path_of([Result(None), *missed]) == ("full", "", False)
 
 
-@pytest.mark.parametrize("mechanism", ["prompt_cache", "pruning"])
+@pytest.mark.parametrize("mechanism", of_effect(SHORTENS))
 def test_what_shortens_an_inference_does_not_replace_it(mechanism: str) -> None:
     """A hit of the prompt cache or of pruning is still a full inference."""
-    assert rules.path_of([hit(mechanism)]) == ("full", "")
+    assert rules.path_of([hit(mechanism)]) == ("full", "", False)
+
+
+@pytest.mark.parametrize("mechanism", of_effect(REPLACES))
+def test_what_replaces_an_inference_makes_the_path_fast(mechanism: str) -> None:
+    """A fast engine serves the call, and a model ran for it."""
+    assert rules.path_of([hit(mechanism)]) == ("fast", mechanism, False)
 
 
 def test_the_first_mechanism_that_served_names_the_path() -> None:
     """Of several hits the first in the contract's order is ``lz.served_by``."""
-    assert rules.path_of([hit("pruning"), hit("symbolic"), hit("zeroing")]) == ("fast", "symbolic")
+    assert rules.path_of([hit("pruning"), hit("symbolic"), hit("zeroing")]) == ("fast", "symbolic", False)
 
 
-def test_a_response_cache_goes_before_every_other_hit() -> None:
-    """A response cache answers before any other mechanism can, wherever it is in the list."""
-    assert rules.path_of([hit("symbolic"), hit("response_cache"), hit("zeroing")]) == (
-        "fast",
-        "response_cache",
-    )
-
-
-def test_an_ended_call_knows_its_path() -> None:
-    """Path, mechanism and whether it was cached follow from the results."""
-    plain, served, cached = (
-        ended(facts(), results=results) for results in ((), [hit("symbolic")], [hit("response_cache")])
-    )
-    assert (plain.path, plain.served_by, plain.cached) == ("full", "", False)
-    assert (served.path, served.served_by, served.cached) == ("fast", "symbolic", False)
-    assert (cached.path, cached.served_by, cached.cached) == ("fast", "response_cache", True)
+@pytest.mark.parametrize("mechanism", of_effect(REPLAYS))
+def test_a_stored_answer_goes_before_every_other_hit(mechanism: str) -> None:
+    """A stored answer is there before any other mechanism can serve, wherever its result is in the list."""
+    results = [hit("symbolic"), hit(mechanism), hit("zeroing")]
+    assert rules.path_of(results) == ("fast", mechanism, True)
 
 
 # --- attempts ---------------------------------------------------------------------------------------
@@ -380,8 +376,8 @@ def test_modalities_add_up_to_the_whole(whole: int, split: dict[str, int]) -> No
         ({}, {"ending": Ending.CANCELLED}, "ended_early"),
         ({}, {"ending": Ending.INCOMPLETE}, "ended_early"),
         ({}, {"ending": Ending.ERROR}, "ended_early"),
-        ({}, {"ending": Ending.ERROR, "compressed": True}, "ended_early"),
-        ({"malformed": ["body"]}, {"compressed": True}, "compressed"),
+        ({}, {"ending": Ending.ERROR, "encoding_failed": True}, "ended_early"),
+        ({"malformed": ["body"]}, {"encoding_failed": True}, "compressed"),
         ({"malformed": ["body"]}, {}, "malformed"),
         ({"malformed": ["usage"]}, {}, "malformed"),
         ({"malformed": ["mask", "encoding"]}, {}, "malformed"),

@@ -174,7 +174,7 @@ def test_a_handler_that_raises_in_the_middle_of_adding_loses_one_row_at_most() -
 
 
 def test_what_is_put_over_the_cap_is_added_up() -> None:
-    """Calls in flight of models over the cap are in ``other``; ten scrapes count no more overflow than one."""
+    """Calls in flight of models over the cap are in ``other``; ten scrapes overflow no more than one."""
     made = store(max_series=4)
     values = {("chat", "anthropic", f"m{n}", "", ""): 2.0 for n in range(10)}
     for _ in range(10):
