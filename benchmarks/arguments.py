@@ -1,4 +1,6 @@
-"""What the commands here have in common: numbers that are checked, and an environment that changes no figure."""
+"""What the commands here have in common:
+numbers that are checked, and an environment that changes no figure.
+"""
 
 from __future__ import annotations
 

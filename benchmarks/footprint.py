@@ -65,7 +65,9 @@ def transport(module: str) -> Any:
 
 
 def figure_import(kind: str) -> dict[str, float]:
-    """CPU milliseconds of `import lz_otel`, and of `instrument()`: beyond the dependencies' own import, or all of it."""
+    """CPU milliseconds of `import lz_otel`, and of `instrument()`:
+    beyond the dependencies' own import, or all of it.
+    """
     if kind == "beyond":
         load_dependencies()
     at = time.process_time()
@@ -143,7 +145,9 @@ def _many_series(client: Any, count: Callable[[], int], least: int) -> int:
 
 
 def figure_scrape(least: str) -> dict[str, float]:
-    """Milliseconds of CPU and time, and bytes, of one scrape with at least so many series: the median of ten."""
+    """Milliseconds of CPU and time, and bytes, of one scrape with at least so many series:
+    the median of ten.
+    """
     import lz_otel
 
     client, port = transport("httpx2"), free_port()
@@ -168,7 +172,9 @@ def figure_scrape(least: str) -> dict[str, float]:
 
 
 def figure_push(sink: str, least: str) -> dict[str, float]:
-    """Milliseconds of CPU of one push by OTLP with at least so many series, buckets counted as a scrape does."""
+    """Milliseconds of CPU of one push by OTLP with at least so many series,
+    buckets counted as a scrape does.
+    """
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = sink
     import lz_otel
     from lz_otel import _runtime

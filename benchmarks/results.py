@@ -34,10 +34,13 @@ PACKAGES = (
 )
 
 _HOW = (
-    "CPU time of the client's process, threads of lz-otel included; the server is a process of its own. Within one "
-    "process the variants take turns in random order, {rounds} rounds of blocks of calls (fewer where said). "
-    "A block pays for all that its calls had put off, not for scrapes and pushes: those have rows of their own below. "
-    "A variant that did not count exactly the calls that were made ends the run. A ratio is that to the bare client in the same round: the median of the rounds, and the quartiles in brackets."
+    "CPU time of the client's process, threads of lz-otel included; the server is a process of its own. "
+    "Within one process the variants take turns in random order, {rounds} rounds of blocks of calls "
+    "(fewer where said). A block pays for all that its calls had put off, not for scrapes and pushes: those "
+    "have rows of their own below. "
+    "A variant that did not count exactly the calls that were made ends the run. "
+    "A ratio is that to the bare client in the same round: the median of the rounds, and the quartiles in "
+    "brackets."
 )
 _FIGURES = (
     ("import", "import_ms", "CPU of `import lz_otel` beyond its dependencies' own import", ".1f", "ms"),
@@ -145,7 +148,8 @@ def _machine(load: Sequence[float]) -> list[str]:
         f"- {datetime.now(UTC):%Y-%m-%d}, lz-otel {lz_otel.__version__}, {_commit()}; `{command}`",
         f"- {cpu}, {os.cpu_count()} cores, {memory:.0f} GiB; {platform.system()} {platform.release()}",
         f"- {platform.python_implementation()} {platform.python_version()}; {versions}",
-        f"- load of the machine after what depends on time, 1, 5 and 15 minutes: {', '.join(f'{n:.1f}' for n in load)}",
+        "- load of the machine after what depends on time, 1, 5 and 15 minutes: "
+        + ", ".join(f"{n:.1f}" for n in load),
         "",
     ]
 
@@ -208,7 +212,10 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, whole: bool
         out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions (ratio)"), rows)
     if measured.instructions:
         out += [
-            "Instructions are those of the client's process, counted by valgrind (callgrind), the garbage collector off.",
+            (
+                "Instructions are those of the client's process, counted by valgrind (callgrind), "
+                "the garbage collector off."
+            ),
             "",
         ]
     out += ["## Start-up, memory, scrapes, pushes", ""]

@@ -2,10 +2,10 @@
 
     python -m benchmarks.walk [--limit N]
 
-One JSON answer of the Messages API comes in two pieces over loopback, on a client that has made such calls before.
-An entry is a change from one file of lz_otel to another, by a call or by a return, on the thread that calls and
-scrapes. Prints the entries of each file up to the store's snapshot, and up to the text of a scrape. Exits with 1
-when those up to the snapshot are more than the limit.
+One JSON answer of the Messages API comes in two pieces over loopback, on a client that has made such calls
+before. An entry is a change from one file of lz_otel to another, by a call or by a return, on the thread that
+calls and scrapes. Prints the entries of each file up to the store's snapshot, and up to the text of a scrape.
+Exits with 1 when those up to the snapshot are more than the limit.
 """
 
 from __future__ import annotations

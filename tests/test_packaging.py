@@ -1,4 +1,6 @@
-"""Wheel and source archive: complete, and at work where only the runtime dependencies are installed; the locks."""
+"""Wheel and source archive: complete, and at work where only the runtime dependencies are installed;
+the locks.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +199,9 @@ def _locked(name: str) -> dict[str, str]:
 
 
 def test_the_demo_is_locked() -> None:
-    """Its lock holds what the extra, the runtime and the build need, in the versions that are tested and audited."""
+    """Its lock holds what the extra, the runtime and the build need,
+    in the versions that are tested and audited.
+    """
     from packaging.requirements import Requirement
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -220,7 +224,9 @@ def _instructions(word: str) -> list[str]:
 
 
 def test_the_image_holds_only_what_is_locked_by_hash() -> None:
-    """Each ``pip install`` of the Dockerfile takes a lock with hashes, or the project alone and fetches nothing."""
+    """Each ``pip install`` of the Dockerfile takes a lock with hashes,
+    or the project alone and fetches nothing.
+    """
     text = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text("utf-8"))
     installs = re.findall(r"\binstall ([^&\n]+)", text)
     copied = " ".join(_instructions("COPY"))

@@ -184,7 +184,9 @@ def test_a_bad_setting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_opentelemetry_refuses_is_a_setting(
     variables: dict[str, str], said: str, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable at which OpenTelemetry's API or SDK raises is named by our error; a corrected start then works."""
+    """A variable at which OpenTelemetry's API or SDK raises is named by our error;
+    a corrected start then works.
+    """
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     threads = threading.active_count()
     with monkeypatch.context() as bad:
@@ -240,7 +242,9 @@ def test_a_start_that_fails_is_undone(
     instrumentor: HTTPX2ClientInstrumentor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Port, registry, hooks, instrumentors, the collector's callback: nothing is left, and a second start has them all."""
+    """Port, registry, hooks, instrumentors, the collector's callback:
+    nothing is left, and a second start has them all.
+    """
     before = (
         httpx2.HTTPTransport.handle_request,
         threading.active_count(),
@@ -319,7 +323,9 @@ def test_conventions(conventions: str, registry: CollectorRegistry) -> None:
 
 
 def test_call_log_and_audit_log(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """The call log has a line per call without content; the audit log keeps the originals of pruned calls only."""
+    """The call log has a line per call without content;
+    the audit log keeps the originals of pruned calls only.
+    """
     path = tmp_path / "audit.jsonl"
     tag = '<layer-zero enabled="true" prune_ratio="0.32"/>\nCANARY-SYSTEM'
     pruned = {**ASK, "system": tag}
@@ -353,7 +359,9 @@ def test_audit_log_that_cannot_be_written_is_an_error(tmp_path: Any) -> None:
 
 
 def test_spans_of_ended_calls_are_made_before_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An end works off what waits, then sends spans beside metrics, and only then waits for them, with the same limit."""
+    """An end works off what waits, then sends spans beside metrics, and only then waits for them,
+    with the same limit.
+    """
     done: list[Any] = []
 
     class Spans:

@@ -1,4 +1,6 @@
-"""Case 02: usage in Anthropic's stream is cumulative and comes twice; the last event that names a field wins."""
+"""Case 02: usage in Anthropic's stream is cumulative and comes twice;
+the last event that names a field wins.
+"""
 
 from __future__ import annotations
 

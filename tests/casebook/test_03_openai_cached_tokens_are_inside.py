@@ -57,7 +57,9 @@ def test_03_details_of_null_are_no_cache() -> None:
 
 
 def test_03_more_cached_than_asked_is_a_contradiction() -> None:
-    """A server that claims more cached tokens than prompt tokens: no negative part, and the contradiction counts."""
+    """A server that claims more cached tokens than prompt tokens:
+    no negative part, and the contradiction counts.
+    """
     broken = {**O_JSON, "usage": {**V, "prompt_tokens_details": {"cached_tokens": 120}}}
     with observed() as found:
         gpt(json_body(broken)).chat.completions.create(**CHAT)

@@ -1,4 +1,6 @@
-"""Case 04: OpenAI sends no usage in a stream unless asked; that is told, and nothing is guessed or changed."""
+"""Case 04: OpenAI sends no usage in a stream unless asked;
+that is told, and nothing is guessed or changed.
+"""
 
 from __future__ import annotations
 

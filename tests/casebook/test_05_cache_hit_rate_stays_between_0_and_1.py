@@ -1,4 +1,6 @@
-"""Case 05: the shipped hit-rate expressions, over the real exposition of six calls, by Prometheus' own engine."""
+"""Case 05: the shipped hit-rate expressions, over the real exposition of six calls,
+by Prometheus' own engine.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,10 @@ def shipped(title: str, provider: str) -> str:
 def recorded(by: str) -> str:
     """The same rate from the recorded series."""
     prefix = "job_provider_model_route:llm"
-    return f"sum by ({by}) ({prefix}_cache_read_input_tokens:rate5m) / sum by ({by}) ({prefix}_input_tokens:rate5m)"
+    read, whole = (
+        f"sum by ({by}) ({prefix}_{part}:rate5m)" for part in ("cache_read_input_tokens", "input_tokens")
+    )
+    return f"{read} / {whole}"
 
 
 def samples(expr: str, at: str, *values: tuple[str, float]) -> dict[str, Any]:
@@ -97,7 +102,9 @@ def samples(expr: str, at: str, *values: tuple[str, float]) -> dict[str, Any]:
 
 
 def test_05_the_shipped_expressions(tmp_path: Path) -> None:
-    """Token-weighted rate per vendor and of both, and the share of calls; no value when there were no calls."""
+    """Token-weighted rate per vendor and of both, and the share of calls;
+    no value when there were no calls.
+    """
     promtool = need("promtool")
     series = []
     for family in text_string_to_metric_families(exposition()):

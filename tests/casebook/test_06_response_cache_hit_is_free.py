@@ -29,7 +29,9 @@ class Cached:
 
 
 def test_06_hits_cost_nothing_and_move_no_other_rate() -> None:
-    """One miss that calls, four hits (one from a thread, one while a call is in flight): one call, billed once."""
+    """One miss that calls, four hits (one from a thread, one while a call is in flight):
+    one call, billed once.
+    """
     with observed() as found:
         application = Cached(claude(good))
         first = application.ask("x")

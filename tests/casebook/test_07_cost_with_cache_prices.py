@@ -59,7 +59,9 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_07_each_part_at_its_own_price(name: str, prices: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uncached, read, written for five minutes or an hour, and output: each once; no network is asked for prices."""
+    """Uncached, read, written for five minutes or an hour, and output: each once;
+    no network is asked for prices.
+    """
     call, usd = CASES[name]
 
     def refused(*arguments: Any) -> None:

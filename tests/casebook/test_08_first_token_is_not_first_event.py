@@ -1,4 +1,6 @@
-"""Case 08: the first event comes when the request is accepted, the first token when there is something to read."""
+"""Case 08: the first event comes when the request is accepted,
+the first token when there is something to read.
+"""
 
 from __future__ import annotations
 

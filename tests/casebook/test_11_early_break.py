@@ -113,7 +113,9 @@ async def stop_async(vendor: str, double: Pieces, way: str, told: Callable[[], N
 def test_11_a_stopped_stream_is_abandoned(
     way: str, vendor: str, asynchronous: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One abandoned call, at once no longer in flight, with the input that the first event told, and no output."""
+    """One abandoned call, at once no longer in flight, with the input that the first event told,
+    and no output.
+    """
     double = body(vendor)
     inflight: list[float] = []
     caplog.set_level(logging.WARNING)

@@ -57,7 +57,9 @@ def failing(error: str, wait: float = 0.0) -> Any:
     [("ConnectError", "connect_error"), ("ReadTimeout", "read_timeout"), ("PoolTimeout", "pool_timeout")],
 )
 def test_14_three_failed_attempts_are_one_failed_call(error: str, status: str, asynchronous: bool) -> None:
-    """Connection, provider's timeout and our own pool are told apart; the back-off is part of the duration."""
+    """Connection, provider's timeout and our own pool are told apart;
+    the back-off is part of the duration.
+    """
     with observed() as found:
         with pytest.raises(anthropic.APIConnectionError):
             settle(claude(failing(error, 0.02), asynchronous).messages.create(**ASK))

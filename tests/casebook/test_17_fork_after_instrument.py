@@ -1,4 +1,6 @@
-"""Case 17: each process reports its own calls under its own name, and none hangs. Real processes throughout."""
+"""Case 17: each process reports its own calls under its own name,
+and none hangs. Real processes throughout.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_17_multiprocessing(method: str, receiver: Receiver) -> None:
 
 
 def test_17_a_fork_with_our_locks_held(receiver: Receiver) -> None:
-    """A child forked while a thread of the parent held every lock of ours, or was just calling, does not hang."""
+    """A child forked while a thread of the parent held every lock of ours, or was just calling,
+    does not hang.
+    """
     program = PROGRAMS / "fork_with_locks_held.py"
     run(program, seconds=20, silent=True, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint, **OTLP)
 

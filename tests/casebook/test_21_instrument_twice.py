@@ -54,7 +54,9 @@ def same(a: list[Any], b: list[Any]) -> bool:
 
 @pytest.mark.parametrize("threads", [1, 10])
 def test_21_again_is_quiet_and_counts_once(threads: int, caplog: pytest.LogCaptureFixture) -> None:
-    """(a), (b): a second instrument(), or nine more at once: one sample per call, and at most a debug line each."""
+    """(a), (b): a second instrument(), or nine more at once:
+    one sample per call, and at most a debug line each.
+    """
     caplog.set_level(logging.DEBUG, logger="lz_otel")
     with observed() as found:
         caplog.clear()
@@ -123,7 +125,9 @@ def test_21_a_reload_of_the_package() -> None:
 
 
 def test_21_overrides_and_hooks_still_run() -> None:
-    """(f): a subclass that overrides ``send``, a transport of one's own and event hooks: once each, in order."""
+    """(f): a subclass that overrides ``send``, a transport of one's own and event hooks:
+    once each, in order.
+    """
 
     def run() -> list[str]:
         order: list[str] = []

@@ -1,4 +1,6 @@
-"""Case 22: a collector that is away, hangs or refuses costs a line in the log and nothing else. Real processes."""
+"""Case 22: a collector that is away,
+hangs or refuses costs a line in the log and nothing else. Real processes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def closed_port() -> int:
 
 @pytest.mark.parametrize("variant", ["nobody", "hangs", "503", "no such name"])
 def test_22_a_collector_that_is_no_help(variant: str, receiver: Receiver) -> None:
-    """The calls go on, pushes happen on our thread only, one line is written, and the process ends in time."""
+    """The calls go on, pushes happen on our thread only, one line is written,
+    and the process ends in time.
+    """
     endpoint = receiver.endpoint
     if variant == "nobody":
         endpoint = f"http://127.0.0.1:{closed_port()}"
@@ -49,7 +53,9 @@ def test_22_a_collector_that_is_no_help(variant: str, receiver: Receiver) -> Non
 
 
 def test_22_nothing_is_lost_over_an_outage(receiver: Receiver) -> None:
-    """(e): up, away, up again: the last value is that of all calls; a line for the outage and one for its end."""
+    """(e): up, away, up again: the last value is that of all calls;
+    a line for the outage and one for its end.
+    """
     program = PROGRAMS / "calls_on_demand.py"
     process = start(program, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint, **OTLP)
     assert process.stdin is not None

@@ -154,7 +154,9 @@ def exposed() -> Exposed:
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, set[str]]:
-    """Every sample's name with its label keys, of a store in which every metric has data (empty values included)."""
+    """Every sample's name with its label keys,
+    of a store in which every metric has data (empty values included).
+    """
     registry = CollectorRegistry()
     registry.register(StoreCollector(filled("latest")))
     out: dict[str, set[str]] = {}
@@ -190,7 +192,9 @@ def test_24_the_traffic_fills_the_metrics_of_every_call(exposed: Exposed) -> Non
 
 
 def test_24_every_name_is_exposed_or_recorded(whole: dict[str, set[str]]) -> None:
-    """Each name in each expression is a sample of the exposition, a recorded series, or of another exporter."""
+    """Each name in each expression is a sample of the exposition, a recorded series,
+    or of another exporter.
+    """
     known = (
         set(whole) | {r["record"] for _, r in documents() if "record" in r} | {m.prometheus for m in EXTERNAL}
     )
@@ -281,7 +285,9 @@ def test_24_ten_calls_of_two_seconds(exposed: Exposed) -> None:
 
 
 def test_24_three_instances(exposed: Exposed, tmp_path: Path) -> None:
-    """The recorded sums of three instances are three times those of one, and quantiles and shares are the same."""
+    """The recorded sums of three instances are three times those of one,
+    and quantiles and shares are the same.
+    """
     series = []
     for (name, labels), value in exposed.pulled.items():
         for job, instance in (("one", "a"), *(("three", i) for i in "abc")):

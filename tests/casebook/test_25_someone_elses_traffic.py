@@ -98,7 +98,9 @@ def test_25_lists_files_and_counting_have_no_tokens() -> None:
 
 
 def test_25_counting_leaves_no_trace_in_shared_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worker processes, who count calls in flight as they begin, have none below zero after a count of tokens."""
+    """Worker processes, who count calls in flight as they begin,
+    have none below zero after a count of tokens.
+    """
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     with observed() as found:
         claude(json_body({"input_tokens": 5})).messages.count_tokens(model="m", messages=ASK["messages"])

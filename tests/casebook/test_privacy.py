@@ -403,7 +403,9 @@ def answer_stream() -> list[bytes]:
 
 
 def calls_of_the_case() -> None:
-    """(a) an answer, (b) a refusal that quotes the prompt, (c) a stream, (d) no JSON; and failures of transport."""
+    """(a) an answer, (b) a refusal that quotes the prompt, (c) a stream, (d) no JSON;
+    and failures of transport.
+    """
     answers: list[tuple[Any, bool]] = [
         (json_body({**A_JSON, "content": [{"type": "text", "text": CANARY}]}), False),
         (json_body(REFUSAL, 400), False),
@@ -489,7 +491,9 @@ def test_19_files_of_worker_processes(tmp_path: Path) -> None:
 def test_19_no_option_turns_content_on_by_accident(
     value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An audit log is kept in a file that was named, and by no other word: empty is off, a bad one is refused."""
+    """An audit log is kept in a file that was named, and by no other word:
+    empty is off, a bad one is refused.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LZ_OTEL_CALL_LOG", value if value == "flase" else "")
     monkeypatch.setenv("LZ_OTEL_AUDIT_LOG", "" if value == "flase" else value)
@@ -504,7 +508,9 @@ def test_19_no_option_turns_content_on_by_accident(
 
 @pytest.mark.parametrize("conventions", ["", "http", "http/dup"])
 def test_19_http_spans_that_we_switched_on(conventions: str) -> None:
-    """No query, user, password or text of an exception is in the HTTP spans of the two modules; the path is."""
+    """No query, user, password or text of an exception is in the HTTP spans of the two modules;
+    the path is.
+    """
     done = run(
         PROGRAMS / "http_spans.py",
         CANARY=CANARY,

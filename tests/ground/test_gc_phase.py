@@ -13,7 +13,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 @pytest.mark.parametrize("mode", ["", "log", "files"])
 def test_streams_dropped_in_cycles(mode: str, tmp_path: Path) -> None:
-    """Streams in cycles, dropped or held by generators, while threads call and scrape: every call counts once."""
+    """Streams in cycles, dropped or held by generators, while threads call and scrape:
+    every call counts once.
+    """
     environment = {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)} if mode == "files" else {}
     done = run(PROGRAMS / "dropped_in_cycles.py", mode, seconds=90, **environment)
     assert done.stdout == "done\n"

@@ -61,7 +61,9 @@ async def echo_async(context: Context, seen: list[Any]) -> AsyncGenerator[Any, A
 
 
 def test_steps_are_inside_and_the_caller_is_not() -> None:
-    """Values, what is sent, what is thrown and the result pass through, and the context is left in between."""
+    """Values, what is sent, what is thrown and the result pass through,
+    and the context is left in between.
+    """
     context, seen = Context(), []
     steps = within(context.active, echo(context, seen))
     assert (next(steps), context.inside) == ("first", False)

@@ -1,4 +1,6 @@
-"""Starts twice in a fresh process: with a limit that the SDK refuses as it is imported, and with a good one."""
+"""Starts twice in a fresh process:
+with a limit that the SDK refuses as it is imported, and with a good one.
+"""
 
 from __future__ import annotations
 

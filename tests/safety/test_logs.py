@@ -38,7 +38,9 @@ def lines(*paths: Path) -> list[dict[str, Any]]:
 
 
 def test_rotation_and_mode(tmp_path: Path) -> None:
-    """The audit log is rotated at its size, keeps as many old files as it may, and only its owner can read any of them."""
+    """The audit log is rotated at its size, keeps as many old files as it may,
+    and only its owner can read any of them.
+    """
     path = tmp_path / "audit.log"
     path.write_text("")
     path.chmod(0o644)  # it was there before, and open to all
@@ -63,7 +65,9 @@ def test_a_path_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    """A full disk costs entries, not calls: each is counted, one warning when it begins and one line when it ends."""
+    """A full disk costs entries, not calls:
+    each is counted, one warning when it begins and one line when it ends.
+    """
     path = tmp_path / "audit.log"
     lost, told = json.loads(run(PROGRAMS / "full_disk.py", str(path)).stdout)
     assert lost >= 19

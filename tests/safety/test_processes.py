@@ -1,4 +1,6 @@
-"""Real processes: workers, forks and spawns in the middle of calls, threads, event loops, signals and exits."""
+"""Real processes: workers, forks and spawns in the middle of calls, threads, event loops,
+signals and exits.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def printed(program: str, *arguments: str, upstream: str, receiver: Receiver | N
 
 
 def test_uvicorn_workers(upstream: str, receiver: Receiver, tmp_path: Path) -> None:
-    """Each of two workers pushes its own calls under its own instance id, the last ones as its lifespan ends."""
+    """Each of two workers pushes its own calls under its own instance id,
+    the last ones as its lifespan ends.
+    """
     environment = {
         **os.environ,
         **OTLP,
@@ -170,7 +174,9 @@ def test_gevent(upstream: str) -> None:
 
 @pytest.mark.parametrize("how", ["exit", "uninstrument"])
 def test_sigterm_in_the_middle_of_traffic(how: str, upstream: str, receiver: Receiver) -> None:
-    """SIGTERM while the main thread is anywhere, in our own code too: every finished call is in the last push."""
+    """SIGTERM while the main thread is anywhere, in our own code too:
+    every finished call is in the last push.
+    """
     calls = printed("sigterm_in_traffic.py", how, upstream=upstream, receiver=receiver)
     assert sent(receiver) - int(*calls) in (0, 1)  # the one whose answer was on its way to the host
 

@@ -1,4 +1,6 @@
-"""Makes requests that fail, whose addresses and headers hold a canary, with the HTTP spans that lz_otel switches on."""
+"""Makes requests that fail, whose addresses and headers hold a canary,
+with the HTTP spans that lz_otel switches on.
+"""
 
 from __future__ import annotations
 

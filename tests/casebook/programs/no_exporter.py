@@ -1,4 +1,6 @@
-"""Makes calls without an exporter: nothing is connected to, nothing listens, and there is no thread of ours."""
+"""Makes calls without an exporter:
+nothing is connected to, nothing listens, and there is no thread of ours.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Observes httpx that is imported afterwards, where httpx2 and the SDKs are not installed: ``only_httpx.py ADDRESS``."""
+"""Observes httpx that is imported afterwards, where httpx2 and the SDKs are not installed:
+``only_httpx.py ADDRESS``.
+"""
 
 # ruff: noqa: E402 - what is missing must be so before anything is imported
 

@@ -1,4 +1,6 @@
-"""Observes httpx2 and SDKs that are imported afterwards, where httpx is not installed: ``only_httpx2.py ADDRESS``."""
+"""Observes httpx2 and SDKs that are imported afterwards, where httpx is not installed:
+``only_httpx2.py ADDRESS``.
+"""
 
 # ruff: noqa: E402 - what is missing must be so before anything is imported
 

@@ -1,4 +1,6 @@
-"""Instruments before any SDK is imported, then imports them and makes a call: ``sdks_afterwards.py ANSWER`` (JSON)."""
+"""Instruments before any SDK is imported, then imports them and makes a call:
+``sdks_afterwards.py ANSWER`` (JSON).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Makes calls and waits for SIGTERM, with a handler of its own or without: ``waits_for_sigterm.py [handled]``."""
+"""Makes calls and waits for SIGTERM, with a handler of its own or without:
+``waits_for_sigterm.py [handled]``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Begins children by multiprocessing while other threads are inside calls: ``children_of_calls.py fork|spawn``."""
+"""Begins children by multiprocessing while other threads are inside calls:
+``children_of_calls.py fork|spawn``.
+"""
 
 from __future__ import annotations
 

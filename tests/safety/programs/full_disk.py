@@ -1,4 +1,6 @@
-"""Lets the disk of the audit log be full for a while, and prints entries lost and lines logged: ``full_disk.py PATH``."""
+"""Lets the disk of the audit log be full for a while, and prints entries lost and lines logged:
+``full_disk.py PATH``.
+"""
 
 from __future__ import annotations
 

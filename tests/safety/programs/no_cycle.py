@@ -1,4 +1,6 @@
-"""Prints how many calls are open and what of ours only the garbage collector could free: ``no_cycle.py MODULE``."""
+"""Prints how many calls are open and what of ours only the garbage collector could free:
+``no_cycle.py MODULE``.
+"""
 
 from __future__ import annotations
 
