@@ -187,8 +187,11 @@ def test_25_foreign_requests_never_reach_the_stages(monkeypatch: pytest.MonkeyPa
     """For other paths the first look at the path is the last."""
     looked: list[str] = []
     monkeypatch.setattr(_later.Later, "identify", lambda self, o: looked.append(o.request.path))
-    with observed():
+    with observed() as found:
         http = observed_client(json_body({}))
         for path in ("/", "/v1/orders", "/messages/1", "/chat/history", "/v1/models", "/healthz"):
             http.post(f"https://shop.test{path}", json={"usage": 1})
-    assert [] == looked
+        assert [] == looked
+        http.post("https://shop.test/v1/messages", json={"usage": 1})
+        found.seen.store.snapshot()
+        assert ["/v1/messages"] == looked  # where the look would have been noticed

@@ -306,8 +306,10 @@ def test_notifications_can_be_acted_on(run: Run, job: str) -> None:
     severity = {"page": "critical", "ticket": "warning"}
     for alert, receivers in EXPECTED[job].receivers().items():
         for receiver in receivers:
-            for one in (a for note in run.sent[job, alert, receiver] for a in note.body["alerts"]):
-                labels, texts = one["labels"], one["annotations"]
+            sent = [a for note in run.sent[job, alert, receiver] for a in note.body["alerts"]]
+            assert sent
+            for notified in sent:
+                labels, texts = notified["labels"], notified["annotations"]
                 assert (labels["alertname"], labels["job"], labels["severity"]) == (
                     alert,
                     job,
