@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,10 +17,8 @@ from benchmarks.cases import CASES, Case
 from benchmarks.results import Measured, page, verdicts
 from benchmarks.server import answers, events, message
 from benchmarks.variants import LABELS, VARIANTS, Watch
-from benchmarks.walk import entries
-from lz_otel import _extract, catalogue
-from lz_otel._measure.labels import Labels
-from lz_otel._measure.store import Store
+from benchmarks.walk import PACKAGE, entries
+from lz_otel import _extract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,11 +137,21 @@ def test_the_walk_adds_up() -> None:
     assert (1, "more than 0 entries up to the store's snapshot\n") == (done.returncode, done.stderr)
 
 
+def made_in(file: str, source: str) -> Any:
+    """Return the function ``f`` of a text that passes for a file."""
+    scope: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), scope)
+    return scope["f"]
+
+
 def test_an_entry_is_a_change_of_file() -> None:
-    """Calls within a file and files of others do not count; a return into another file does."""
-    labels = Labels()
-    assert entries(lambda: labels.model("m")) == {"_measure/labels.py": 1}
+    """Calls and returns into another file count; steps within a file or in files of others do not."""
+    inner = made_in(PACKAGE + "inner.py", "def f(): return len('')")
+    foreign = made_in("foreign.py", "def f(g): g(); g()")
+    outer = made_in(PACKAGE + "outer.py", "def f(g, h): (lambda: h(g))()")
+    assert entries(inner) == {"inner.py": 1}
+    assert entries(lambda: foreign(inner)) == {"inner.py": 1}
+    assert entries(lambda: outer(inner, lambda g: g())) == {"outer.py": 2, "inner.py": 1}
+    caller = made_in(PACKAGE + "outer.py", "def f(g): g(); g()")
+    assert entries(lambda: caller(inner)) == {"outer.py": 3, "inner.py": 2}
     assert entries(lambda: re.escape("m")) == {}
-    store = Store(catalogue.selected("latest"))
-    row = (catalogue.CALL_ACTIVE, ("chat", "anthropic", "m", "", ""), 1.0)
-    assert entries(lambda: store.add([row])) == {"_measure/store.py": 2, "_ground/gc_phase.py": 1}
