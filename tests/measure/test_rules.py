@@ -92,13 +92,13 @@ def test_an_inference_is_timed_with_all_that_it_came_to() -> None:
     labels = (*BASE, "overloaded", "fast", "zeroing", "true", "error")
     rows = rules.call(call)
     assert rows_of(c.INFERENCE_DURATION, rows) == [(labels, 2.0)]
-    assert rows_of(c.OPERATION_DURATION, rows) == rows_of(c.LEGACY_OPERATION_DURATION, rows) == []
+    assert rows_of(c.GENAI_OPERATION_DURATION, rows) == rows_of(c.LEGACY_GENAI_OPERATION_DURATION, rows) == []
 
 
 def test_what_is_no_inference_is_timed_apart() -> None:
     """An embedding is a sample of the operation's duration, and of nothing else."""
     assert rules.call(ended(facts(inference=False))) == [
-        (c.OPERATION_DURATION, (*BASE, *SERVED_IN_FULL), 2.0)
+        (c.GENAI_OPERATION_DURATION, (*BASE, *SERVED_IN_FULL), 2.0)
     ]
 
 
@@ -106,7 +106,7 @@ def test_a_clock_that_went_back_gives_no_negative_duration() -> None:
     """A call that ended before it began took no time, by either convention."""
     rows = rules.call(ended(facts(), started_at=100.0, ended_at=99.0), legacy=True)
     assert rows_of(c.INFERENCE_DURATION, rows) == [((*BASE, *SERVED_IN_FULL), 0.0)]
-    assert rows_of(c.LEGACY_OPERATION_DURATION, rows) == [((*BASE, *SERVED_IN_FULL, "anthropic"), 0.0)]
+    assert rows_of(c.LEGACY_GENAI_OPERATION_DURATION, rows) == [((*BASE, *SERVED_IN_FULL, "anthropic"), 0.0)]
 
 
 def test_the_shortest_call_keeps_its_duration() -> None:
@@ -119,7 +119,7 @@ def test_the_shortest_call_keeps_its_duration() -> None:
 def test_the_older_convention_times_every_call(inference: bool) -> None:
     """Conventions 1.36 know one duration, with the provider as ``gen_ai.system`` at the end."""
     rows = rules.call(ended(facts(inference=inference)), legacy=True)
-    assert rows_of(c.LEGACY_OPERATION_DURATION, rows) == [((*BASE, *SERVED_IN_FULL, "anthropic"), 2.0)]
+    assert rows_of(c.LEGACY_GENAI_OPERATION_DURATION, rows) == [((*BASE, *SERVED_IN_FULL, "anthropic"), 2.0)]
 
 
 # --- streams ----------------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def test_a_cached_answer_counts_no_token_again() -> None:
     of = streamed(cache_read_tokens=4, usage_seen=False)
     assert rules.call(ended(of, results=[hit("response_cache")]), legacy=True) == [
         (c.INFERENCE_DURATION, (*BASE, "", "fast", "response_cache", "true", "ok"), 2.0),
-        (c.LEGACY_OPERATION_DURATION, (*BASE, "", "fast", "response_cache", "true", "ok", "anthropic"), 2.0),
+        (c.LEGACY_GENAI_OPERATION_DURATION, (*BASE, "", "fast", "response_cache", "true", "ok", "anthropic"), 2.0),
         (c.FAST_PATH_CALLS, (*COMMON, "response_cache", "hit"), 1.0),
     ]
 

@@ -325,8 +325,8 @@ def test_a_value_is_the_sum_of_the_points_that_match() -> None:
     made = store()
     for status, number in (("200", 3.0), ("500", 1.0)):
         made.add([(c.ATTEMPTS, (*COMMON, status), number)])
-        made.add([(c.OP_DURATION, (status, "", "full"), number)])
+        made.add([(c.OPERATION_DURATION, (status, "", "full"), number)])
     assert (made.value(c.ATTEMPTS), made.value(c.ATTEMPTS, status="500")) == (4.0, 1.0)
     assert made.value(c.ATTEMPTS, status="200", gen_ai_request_model="other") == 0.0
-    found = made.value(c.OP_DURATION, lz_route="200")
+    found = made.value(c.OPERATION_DURATION, lz_route="200")
     assert (found.sum, found.count, sum(found.counts)) == (3.0, 1, 1)

@@ -106,7 +106,7 @@ counts = [
     store.value(duration, **labels).count for labels in ({}, {"lz_ending": "ok"}, {"lz_ending": "abandoned"})
 ]
 assert counts == [total, total // 4, total * 3 // 4], counts
-assert store.value(catalogue.OP_DURATION).count == total // 4
+assert store.value(catalogue.OPERATION_DURATION).count == total // 4
 assert store.value(catalogue.CALL_ACTIVE) == 0
 assert store.value(catalogue.INTERNAL_ERRORS) == 0
 assert own.collect()
