@@ -1,9 +1,10 @@
 """`make bench`: runs every case and figure, prints the budgets, writes benchmarks/RESULTS.md.
 
-    python -m benchmarks [--quick] [--case NAME …] [--rounds N] [--no-instructions] [--growth N] [--no-figures] [--out FILE]
+    python -m benchmarks [--quick] [--case NAME …] [--rounds N] [--no-instructions] [--growth N]
+                         [--no-figures] [--out FILE]
 
-A full run writes the page of the project; any other one a page of its own that git ignores. Exits with 1 when a
-budget was not met, or in a full run not measured (never with ``--quick``).
+A full run writes the page of the project; any other one a page of its own that git ignores. Exits with 1 when
+a budget was not met, or in a full run not measured (never with ``--quick``).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.arguments import whole, without_proxies
+from benchmarks.arguments import whole, without_proxies, without_settings
 from benchmarks.budgets import BUDGETS
 from benchmarks.cases import CASES
 from benchmarks.results import Measured, page, verdicts
@@ -35,11 +36,11 @@ SILENT = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore"}
 
 
 def _environment() -> dict[str, str]:
-    """The environment without settings that would change what is measured, and without proxies: all is loopback."""
-    ours = ("OTEL_", "LZ_OTEL_", "PROMETHEUS_", "ANTHROPIC_", "OPENAI_")
-    theirs = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-    without_proxies(theirs)
-    return theirs | SILENT
+    """Return the environment of a child: no setting of ours, and no proxy, since all is loopback."""
+    environment = {**os.environ, **SILENT}
+    without_settings(environment)
+    without_proxies(environment)
+    return environment
 
 
 def _run(*arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
@@ -79,7 +80,10 @@ def server() -> Iterator[str]:
 
 
 def instructions(case: str, port: str, variant: str) -> float | None:
-    """Instructions per call, counted by valgrind: the figure that a busy machine cannot move. ``None``: not to be had."""
+    """Return instructions per call, counted by valgrind: a figure that a busy machine cannot move.
+
+    ``None``: it is not to be had.
+    """
     calls = max(2, CASES[case].calls // 4)
     prefix = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--instr-atstart=no")
     done = _run("benchmarks.count", case, port, str(calls), variant, prefix=prefix)
@@ -140,7 +144,10 @@ def _options() -> argparse.Namespace:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Measured]:
-    """Run the cases and figures that are wanted; the ones that depend on time come first. Yields what there is so far."""
+    """Run the cases and figures that are wanted, and yield what there is so far.
+
+    Those that depend on time come first.
+    """
     measured = Measured()
     cases = {name: ("bare", *CASES[name].variants) for name in options.case or CASES}
     with server() as port:

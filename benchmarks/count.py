@@ -1,4 +1,5 @@
-"""Makes so many calls, and lets callgrind count only those: ``python -m benchmarks.count CASE PORT CALLS VARIANT``.
+"""Makes so many calls, and lets callgrind count only those:
+``python -m benchmarks.count CASE PORT CALLS VARIANT``.
 
 To be run by ``valgrind --tool=callgrind --instr-atstart=no``: start-up and warm-up are not counted, nor
 slowed down by counting. Prints the number of calls that were counted.

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MODULES = "import sys, lz_otel, lz_otel._runtime; print([m for m in sys.modules if m.partition('.')[0] != 'lz_otel'])"
 CALLS_FOR_MEMORY = 500
 
 
@@ -40,12 +39,11 @@ def free_port() -> int:
 
 def load_dependencies() -> None:
     """Import whatever `import lz_otel` and `instrument()` need from others, as another process found out."""
-    code = "import lz_otel; lz_otel.instrument(exporters='prometheus', prometheus_port=0); " + MODULES
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    import ast
     import importlib
 
-    for name in ast.literal_eval(done.stdout):
+    command = [sys.executable, "-m", "benchmarks.modules"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for name in json.loads(done.stdout):
         if name in sys.modules or name == "__mp_main__":
             continue
         try:
@@ -67,7 +65,9 @@ def transport(module: str) -> Any:
 
 
 def figure_import(kind: str) -> dict[str, float]:
-    """CPU milliseconds of `import lz_otel`, and of `instrument()`: beyond the dependencies' own import, or all of it."""
+    """CPU milliseconds of `import lz_otel`, and of `instrument()`:
+    beyond the dependencies' own import, or all of it.
+    """
     if kind == "beyond":
         load_dependencies()
     at = time.process_time()
@@ -145,7 +145,9 @@ def _many_series(client: Any, count: Callable[[], int], least: int) -> int:
 
 
 def figure_scrape(least: str) -> dict[str, float]:
-    """Milliseconds of CPU and time, and bytes, of one scrape with at least so many series: the median of ten."""
+    """Milliseconds of CPU and time, and bytes, of one scrape with at least so many series:
+    the median of ten.
+    """
     import lz_otel
 
     client, port = transport("httpx2"), free_port()
@@ -170,7 +172,9 @@ def figure_scrape(least: str) -> dict[str, float]:
 
 
 def figure_push(sink: str, least: str) -> dict[str, float]:
-    """Milliseconds of CPU of one push by OTLP with at least so many series, buckets counted as a scrape does."""
+    """Milliseconds of CPU of one push by OTLP with at least so many series,
+    buckets counted as a scrape does.
+    """
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = sink
     import lz_otel
     from lz_otel import _runtime

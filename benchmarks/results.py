@@ -34,10 +34,13 @@ PACKAGES = (
 )
 
 _HOW = (
-    "CPU time of the client's process, threads of lz-otel included; the server is a process of its own. Within one "
-    "process the variants take turns in random order, {rounds} rounds of blocks of calls (fewer where said). "
-    "A block pays for all that its calls had put off, not for scrapes and pushes: those have rows of their own below. "
-    "A variant that did not count exactly the calls that were made ends the run. A ratio is that to the bare client in the same round: the median of the rounds, and the quartiles in brackets."
+    "CPU time of the client's process, threads of lz-otel included; the server is a process of its own. "
+    "Within one process the variants take turns in random order, {rounds} rounds of blocks of calls "
+    "(fewer where said). A block pays for all that its calls had put off, not for scrapes and pushes: those "
+    "have rows of their own below. "
+    "A variant that did not count exactly the calls that were made ends the run. "
+    "A ratio is that to the bare client in the same round: the median of the rounds, and the quartiles in "
+    "brackets."
 )
 _FIGURES = (
     ("import", "import_ms", "CPU of `import lz_otel` beyond its dependencies' own import", ".1f", "ms"),
@@ -145,7 +148,8 @@ def _machine(load: Sequence[float]) -> list[str]:
         f"- {datetime.now(UTC):%Y-%m-%d}, lz-otel {lz_otel.__version__}, {_commit()}; `{command}`",
         f"- {cpu}, {os.cpu_count()} cores, {memory:.0f} GiB; {platform.system()} {platform.release()}",
         f"- {platform.python_implementation()} {platform.python_version()}; {versions}",
-        f"- load of the machine after what depends on time, 1, 5 and 15 minutes: {', '.join(f'{n:.1f}' for n in load)}",
+        "- load of the machine after what depends on time, 1, 5 and 15 minutes: "
+        + ", ".join(f"{n:.1f}" for n in load),
         "",
     ]
 
@@ -162,8 +166,28 @@ def verdicts(measured: Measured, budgets: Iterable[Budget]) -> list[tuple[str, s
     return rows
 
 
+def _row(measured: Measured, name: str, variant: str) -> tuple[str, ...]:
+    """Return what a variant of a case costs per call, and against the bare client."""
+    values = measured.seconds[name][variant]
+    low, high = _quartiles(values)
+    ratios = measured.ratios(name, variant) or [1.0]
+    added = measured.added(name, variant) or 0.0
+    spread = "[{:.3f}, {:.3f}]".format(*_quartiles(ratios))
+    against = (f"{statistics.median(ratios):.3f} {spread}", f"{added * 1e6:.0f}")
+    counted = measured.instructions.get(name, {})
+    instructions = ""
+    if variant in counted and "bare" in counted:
+        instructions = f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})"
+    return (
+        LABELS[variant],
+        f"{statistics.median(values) * 1e6:.0f} [{low * 1e6:.0f}, {high * 1e6:.0f}]",
+        *(("", "") if variant == "bare" else against),
+        instructions,
+    )
+
+
 def page(measured: Measured, budgets: Iterable[Budget], rounds: int, whole: bool) -> str:
-    """The text of RESULTS.md."""
+    """Return the text of RESULTS.md."""
     out = [
         "# What lz-otel costs",
         "",
@@ -174,41 +198,18 @@ def page(measured: Measured, budgets: Iterable[Budget], rounds: int, whole: bool
         out += ["**Not a full run: for development, not for judging.**", ""]
     out += [*_machine(measured.load), "## Budgets", ""]
     out += _table(("promise", "budget", "measured", ""), verdicts(measured, budgets))
-    out += [
-        "## CPU time per call",
-        "",
-        _HOW.format(rounds=rounds),
-        "",
-    ]
+    out += ["## CPU time per call", "", _HOW.format(rounds=rounds), ""]
     for name, rounds_of in measured.seconds.items():
         turns = len(rounds_of["bare"]) if "bare" in rounds_of else rounds
         out += [f"### {CASES[name].title}" + ("" if turns == rounds else f" ({turns} rounds)"), ""]
-        rows = []
-        for variant, values in rounds_of.items():
-            low, high = _quartiles(values)
-            ratios = measured.ratios(name, variant) or [1.0]
-            added = measured.added(name, variant) or 0.0
-            spread = "[{:.3f}, {:.3f}]".format(*_quartiles(ratios))
-            extra = (
-                ("", "")
-                if variant == "bare"
-                else (f"{statistics.median(ratios):.3f} {spread}", f"{added * 1e6:.0f}")
-            )
-            counted = measured.instructions.get(name, {})
-            rows.append(
-                (
-                    LABELS[variant],
-                    f"{statistics.median(values) * 1e6:.0f} [{low * 1e6:.0f}, {high * 1e6:.0f}]",
-                    *extra,
-                    f"{counted[variant] / 1e3:.0f} ({counted[variant] / counted['bare']:.3f})"
-                    if variant in counted and "bare" in counted
-                    else "",
-                )
-            )
+        rows = [_row(measured, name, variant) for variant in rounds_of]
         out += _table(("", "µs per call", "ratio", "added, µs", "thousand instructions (ratio)"), rows)
     if measured.instructions:
         out += [
-            "Instructions are those of the client's process, counted by valgrind (callgrind), the garbage collector off.",
+            (
+                "Instructions are those of the client's process, counted by valgrind (callgrind), "
+                "the garbage collector off."
+            ),
             "",
         ]
     out += ["## Start-up, memory, scrapes, pushes", ""]

@@ -103,15 +103,17 @@ def events(count: int) -> list[bytes]:
 
 def plain(body: bytes) -> bytes:
     """A whole HTTP answer with a length."""
-    return (
-        f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{HEADERS}content-length: {len(body)}\r\n\r\n".encode()
-        + body
+    head = (
+        f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{HEADERS}content-length: {len(body)}\r\n\r\n"
     )
+    return head.encode() + body
 
 
 def streamed(pieces: list[bytes]) -> bytes:
     """A whole HTTP answer in chunks, one for each event: so the client sees one piece per event."""
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{HEADERS}transfer-encoding: chunked\r\n\r\n".encode()
+    head = (
+        f"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{HEADERS}transfer-encoding: chunked\r\n\r\n"
+    ).encode()
     return head + b"".join(b"%x\r\n%b\r\n" % (len(p), p) for p in pieces) + b"0\r\n\r\n"
 
 

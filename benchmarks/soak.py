@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 MEMORY_MB, FILES, THREADS = 5.0, 4, 2  # how much each may differ between the middle and the end
 LEAST = 5.0  # seconds: in less there is no middle and no end whose memory could be compared
-# Before the measured time: imports, connections, first series, what is remembered of prompts. Rounds of so many
-# seconds until there are so many calls: on a busy machine one round is too short for memory to be flat after it.
+# Before the measured time: imports, connections, first series, what is remembered of prompts. Rounds of so
+# many seconds until there are so many calls: on a busy machine one round is too short for memory to be flat.
 WARM_UP, WARM_CALLS, WARM_ROUNDS = 5.0, 1500, 24
 MEASURED = "calls in the measured time"
 
@@ -152,7 +152,7 @@ def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[S
         ) as simulator:
             address = None
             if not options.bare:
-                # All mechanisms from the start: those that wake up by themselves say nothing of the calls before
+                # All mechanisms from the start: one that begins by itself says nothing of earlier calls
                 status = lz_otel.instrument(
                     exporters="prometheus",
                     prometheus_host="127.0.0.1",
@@ -202,7 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     width = max(len(what) for what, *_ in rows)
     for what, expected, found, holds in sorted(rows, key=lambda row: not row[3]):  # what is broken comes last
         print(
-            f"{what:{width}}  expected {expected!s:>14}  found {found!s:>14}  {'holds' if holds else 'DOES NOT HOLD'}"
+            f"{what:{width}}  expected {expected!s:>14}  found {found!s:>14}  "
+            f"{'holds' if holds else 'DOES NOT HOLD'}"
         )
     for fault in faults:
         print(f"a caller died: {fault}")
@@ -213,7 +214,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     measured = next(found for what, _, found, _ in rows if what == MEASURED)
     print(
-        f"{measured} calls in {options.seconds:g} s ({calls(ledger) - measured} before), {len(rows)} invariants, {broken} broken"
+        f"{measured} calls in {options.seconds:g} s ({calls(ledger) - measured} before), "
+        f"{len(rows)} invariants, {broken} broken"
     )
     return 1 if broken else 0
 

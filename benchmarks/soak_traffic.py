@@ -146,64 +146,76 @@ def sync_caller(url: str, ledger: Ledger, until: float, seed: int) -> None:
     plain.close()
 
 
-async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks: int) -> None:
-    """Tasks on one loop with the official SDK; some are cancelled in the middle of a stream."""
+async def _to_cancel(
+    client: Any, draw: random.Random, extra: dict[str, str], read: Reading, begun: asyncio.Event
+) -> None:
+    """Begin a stream, say so, and wait in its middle."""
+    import lz_otel
+
+    with lz_otel.operation("async cancel"):
+        stream = await client.messages.create(**prompt(draw), extra_headers=extra, stream=True)
+        async with stream:
+            async for event in stream:
+                read.see(event)
+                begun.set()
+                await asyncio.sleep(60)
+
+
+async def _cancelled(client: Any, ledger: Ledger, draw: random.Random) -> None:
+    """Make a call that is cancelled in the middle of its stream."""
+    begun, read = asyncio.Event(), Reading()
+    number = ledger.number("async cancel")
+    extra = headers(draw, "async cancel", number)
+    task = asyncio.create_task(_to_cancel(client, draw, extra, read, begun))
+    waiter = asyncio.create_task(begun.wait())
+    await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+    waiter.cancel()
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()
+    ledger.add("async cancel", "other", read.usage, number if begun.is_set() else 0)
+
+
+async def _finished(client: Any, ledger: Ledger, draw: random.Random, kind: str) -> None:
+    """Make a call, plain or streamed, to its end."""
     import anthropic
     import httpx2
 
     import lz_otel
 
+    extra = headers(draw, kind, ledger.number(kind))
+    read = Reading()
+    try:
+        with lz_otel.operation(kind):
+            if kind == "async plain":
+                answer = await client.messages.create(**prompt(draw), extra_headers=extra)
+                read.usage = answer.usage
+                read.ended = "ok"
+            else:
+                stream = await client.messages.create(**prompt(draw), extra_headers=extra, stream=True)
+                async with stream:
+                    async for event in stream:
+                        read.see(event)
+    except (anthropic.APIError, httpx2.HTTPError):
+        pass
+    ledger.add(kind, read.ended, read.usage)
+
+
+async def async_callers(url: str, ledger: Ledger, until: float, seed: int, tasks: int) -> None:
+    """Call in tasks on one loop with the official SDK; some are cancelled in the middle of a stream."""
+    import anthropic
+
     client = anthropic.AsyncAnthropic(base_url=url, api_key="soak", max_retries=2)
-
-    async def to_cancel(
-        draw: random.Random, extra: dict[str, str], read: Reading, begun: asyncio.Event
-    ) -> None:
-        with lz_otel.operation("async cancel"):
-            stream = await client.messages.create(**prompt(draw), extra_headers=extra, stream=True)
-            async with stream:
-                async for event in stream:
-                    read.see(event)
-                    begun.set()
-                    await asyncio.sleep(60)
-
-    async def cancelled(draw: random.Random) -> None:
-        begun, read = asyncio.Event(), Reading()
-        number = ledger.number("async cancel")
-        task = asyncio.create_task(to_cancel(draw, headers(draw, "async cancel", number), read, begun))
-        waiter = asyncio.create_task(begun.wait())
-        await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
-        waiter.cancel()
-        task.cancel()
-        await asyncio.wait({task})
-        if not task.cancelled():
-            task.exception()
-        ledger.add("async cancel", "other", read.usage, number if begun.is_set() else 0)
 
     async def caller(of: int) -> None:
         draw = random.Random(seed * 1000 + of)
         while time.monotonic() < until:
             kind = draw.choice(("async plain", "async stream", "async stream", "async cancel"))
             if kind == "async cancel":
-                await cancelled(draw)
-                continue
-            extra = headers(draw, kind, ledger.number(kind))
-            read = Reading()
-            try:
-                with lz_otel.operation(kind):
-                    if kind == "async plain":
-                        answer = await client.messages.create(**prompt(draw), extra_headers=extra)
-                        read.usage = answer.usage
-                        read.ended = "ok"
-                    else:
-                        stream = await client.messages.create(
-                            **prompt(draw), extra_headers=extra, stream=True
-                        )
-                        async with stream:
-                            async for event in stream:
-                                read.see(event)
-            except (anthropic.APIError, httpx2.HTTPError):
-                pass
-            ledger.add(kind, read.ended, read.usage)
+                await _cancelled(client, ledger, draw)
+            else:
+                await _finished(client, ledger, draw, kind)
 
     await asyncio.gather(*(caller(n) for n in range(tasks)))
     await client.close()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Where notifications of this stack end: takes Alertmanager's webhooks and shows them.
 
-Standard library only. ``GET /`` shows the last notifications as a page, ``GET /notifications`` as JSON, newest
-first; each one is also a line on standard output. Nothing is stored. What comes to ``/watchdog`` is only counted.
+Standard library only. ``GET /`` shows the last notifications as a page, ``GET /notifications`` as JSON,
+newest first; each one is also a line on standard output. Nothing is stored. What comes to ``/watchdog`` is
+only counted.
 
     ./sink.py [--host 127.0.0.1] [--port 8080]
 """
@@ -110,10 +111,12 @@ def _article(one: dict[str, Any]) -> str:
         )
         text = f"{notes.get('summary', '')} {notes.get('description', '')}"
         parts.append(
-            f"<p>{html.escape(text)}<br>{links} <small>{html.escape(str(alert.get('startsAt', '')))}</small></p>"
+            f"<p>{html.escape(text)}<br>{links} "
+            f"<small>{html.escape(str(alert.get('startsAt', '')))}</small></p>"
         )
     name = f"{status}: {labels.get('alertname', 'several')} ({labels.get('job', '')})"
-    return f'<article class="{html.escape(looks, quote=True)}"><h2>{html.escape(name)}</h2>{"".join(parts)}</article>'
+    head = f'<article class="{html.escape(looks, quote=True)}"><h2>{html.escape(name)}</h2>'
+    return f"{head}{''.join(parts)}</article>"
 
 
 def main() -> int:

@@ -22,7 +22,9 @@ _OURS = ("OTEL_", "LZ_OTEL_", "PROMETHEUS_MULTIPROC_DIR", "ANTHROPIC_", "OPENAI_
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder with recorded exchanges: ``LZ_SHARED``, else ``../shared``; the test is skipped without it."""
+    """The folder with recorded exchanges: ``LZ_SHARED``, else ``../shared``;
+    the test is skipped without it.
+    """
     path = Path(os.environ.get("LZ_SHARED") or ROOT.parent / "shared")
     if not (path / "corpus").is_dir():
         pytest.skip(f"no recorded exchanges in {path}: set LZ_SHARED to the folder that holds corpus/")

@@ -1,4 +1,6 @@
-"""Real servers that tests talk to: found on PATH first, else where scripts/fetch-peers puts them; started, stopped."""
+"""Real servers that tests talk to: found on PATH first, else where scripts/fetch-peers puts them;
+started, stopped.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ def test_status_and_last_line(
     strict: int,
     last: str,
 ) -> None:
-    """1: a vulnerability; 75: nothing could be asked; 0: some were, and the last line says what holds for how many."""
+    """1: a vulnerability; 75: nothing could be asked;
+    0: some were, and the last line says what holds for how many.
+    """
     monkeypatch.setattr(audit, "answer", lambda lock: said)
     assert (status, strict) == (audit.main([]), audit.main(["--strict"]))
     assert capsys.readouterr().out.splitlines()[-1].startswith(last)
@@ -91,7 +93,9 @@ def _program(path: Path, text: str) -> None:
 def test_ci_shows_a_step_that_checked_nothing_as_skipped(
     tmp_path: Path, ends: int, said: str, shown: str, summary: str, status: int
 ) -> None:
-    """The script of CI, every program it starts replaced: 75 with a reason is skipped, any other is a failure."""
+    """The script of CI, every program it starts replaced:
+    75 with a reason is skipped, any other is a failure.
+    """
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
     for name in ("make", "git", "apt-get"):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,11 +17,14 @@ from benchmarks.cases import CASES, Case
 from benchmarks.results import Measured, page, verdicts
 from benchmarks.server import answers, events, message
 from benchmarks.variants import LABELS, VARIANTS, Watch
+from benchmarks.walk import PACKAGE, entries
 from lz_otel import _extract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).resolve().parent.parent
+MOST_ENTRIES = 60  # into files of lz_otel, from the socket to the store's snapshot
 # Bare and watched calls of three rounds; the second round ran on a machine at half speed.
 ROUNDS = {
     "bare": [0.001, 0.002, 0.001],
@@ -106,3 +113,45 @@ def test_a_variant_that_sees_other_calls_than_were_made_is_no_result(
     else:
         with pytest.raises(SystemExit, match="so its cost means nothing"):
             worker.main(argv)
+
+
+def walked(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the walk of one answer in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.walk", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_walk_of_an_answer_is_short() -> None:
+    """One answer in two pieces enters files of lz_otel at most so often before it is in the store."""
+    done = walked("--limit", str(MOST_ENTRIES))
+    assert (0, "") == (done.returncode, done.stderr), done.stdout
+
+
+def test_the_walk_adds_up() -> None:
+    """The totals are the sums over the files, rendering comes on top, and a limit below them is a failure."""
+    done = walked("--limit", "0")
+    rows = [tuple(map(int, row)) for row in re.findall(r"^ *(\d+) +(\d+)  ", done.stdout, re.MULTILINE)]
+    assert len(rows) > 10, done.stdout + done.stderr
+    assert rows[-1] == tuple(map(sum, zip(*rows[:-1], strict=True)))
+    assert rows[-1][0] < rows[-1][1]
+    assert (1, "more than 0 entries up to the store's snapshot\n") == (done.returncode, done.stderr)
+
+
+def made_in(file: str, source: str) -> Any:
+    """Return the function ``f`` of a text that passes for a file."""
+    scope: dict[str, Any] = {}
+    exec(compile(source, file, "exec"), scope)
+    return scope["f"]
+
+
+def test_an_entry_is_a_change_of_file() -> None:
+    """Calls and returns into another file count; steps within a file or in files of others do not."""
+    inner = made_in(PACKAGE + "inner.py", "def f(): return len('')")
+    foreign = made_in("foreign.py", "def f(g): g(); g()")
+    outer = made_in(PACKAGE + "outer.py", "def f(g, h): (lambda: h(g))()")
+    assert entries(inner) == {"inner.py": 1}
+    assert entries(lambda: foreign(inner)) == {"inner.py": 1}
+    assert entries(lambda: outer(inner, lambda g: g())) == {"outer.py": 2, "inner.py": 1}
+    caller = made_in(PACKAGE + "outer.py", "def f(g): g(); g()")
+    assert entries(lambda: caller(inner)) == {"outer.py": 3, "inner.py": 2}
+    assert entries(lambda: re.escape("m")) == {}

@@ -193,7 +193,9 @@ def test_decorator_and_threads() -> None:
 
 
 def test_an_object_entered_again_is_another_operation() -> None:
-    """One object, entered one after the other and within itself: each ``with`` is an operation with its own calls."""
+    """One object, entered one after the other and within itself:
+    each ``with`` is an operation with its own calls.
+    """
     with capture(strict=True) as seen:
         http = client()
         one = lz_otel.operation("again")
@@ -329,7 +331,9 @@ def test_a_decorated_generator_is_an_operation() -> None:
 
 
 def test_a_decorated_generator_gets_what_is_sent_and_thrown() -> None:
-    """``send``, ``throw`` and ``close`` reach the function that was decorated; closing is no error, raising is."""
+    """``send``, ``throw`` and ``close`` reach the function that was decorated;
+    closing is no error, raising is.
+    """
     got: list[Any] = []
 
     @lz_otel.operation("pipe")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
-import subprocess
 import sys
 import threading
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -24,11 +23,13 @@ import lz_otel
 from lz_otel import _runtime
 from lz_otel._capture import imports
 from lz_otel._ground.guard import guard
+from tests.processes import run
 from tests.wire_doubles import A_JSON, transport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PROGRAMS = Path(__file__).parent / "programs"
 URL = "https://api.anthropic.com/v1/messages"
 ASK = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
 
@@ -183,7 +184,9 @@ def test_a_bad_setting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_opentelemetry_refuses_is_a_setting(
     variables: dict[str, str], said: str, registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variable at which OpenTelemetry's API or SDK raises is named by our error; a corrected start then works."""
+    """A variable at which OpenTelemetry's API or SDK raises is named by our error;
+    a corrected start then works.
+    """
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     threads = threading.active_count()
     with monkeypatch.context() as bad:
@@ -198,24 +201,9 @@ def test_what_opentelemetry_refuses_is_a_setting(
     assert "lz_attempts_total" in generate_latest(registry).decode()
 
 
-FRESH = """
-import os, threading
-import lz_otel
-for value in ("x", "64"):
-    os.environ["OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"] = value
-    try:
-        print(lz_otel.instrument(prometheus_port=0, trace_exporters="console").exporters)
-    except Exception as error:
-        print(type(error).__name__, error.setting, [t.name for t in threading.enumerate()])
-"""
-
-
 def test_what_the_sdk_refuses_as_it_is_imported() -> None:
-    """In a fresh process some limits are refused by an import of the SDK already: the same error, and a second start works."""
-    env = {**os.environ, "PYTHONPATH": "."}
-    done = subprocess.run(
-        [sys.executable, "-c", FRESH], env=env, capture_output=True, text=True, timeout=60, check=True
-    )
+    """Limits that an import of the SDK refuses are the same error, and a second start works."""
+    done = run(PROGRAMS / "refused_on_import.py", silent=True)
     assert (
         "ConfigurationError OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT ['MainThread']\n('prometheus',)\n" == done.stdout
     )
@@ -254,7 +242,9 @@ def test_a_start_that_fails_is_undone(
     instrumentor: HTTPX2ClientInstrumentor,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Port, registry, hooks, instrumentors, the collector's callback: nothing is left, and a second start has them all."""
+    """Port, registry, hooks, instrumentors, the collector's callback:
+    nothing is left, and a second start has them all.
+    """
     before = (
         httpx2.HTTPTransport.handle_request,
         threading.active_count(),
@@ -333,7 +323,9 @@ def test_conventions(conventions: str, registry: CollectorRegistry) -> None:
 
 
 def test_call_log_and_audit_log(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """The call log has a line per call without content; the audit log keeps the originals of pruned calls only."""
+    """The call log has a line per call without content;
+    the audit log keeps the originals of pruned calls only.
+    """
     path = tmp_path / "audit.jsonl"
     tag = '<layer-zero enabled="true" prune_ratio="0.32"/>\nCANARY-SYSTEM'
     pruned = {**ASK, "system": tag}
@@ -367,7 +359,9 @@ def test_audit_log_that_cannot_be_written_is_an_error(tmp_path: Any) -> None:
 
 
 def test_spans_of_ended_calls_are_made_before_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An end works off what waits, then sends spans beside metrics, and only then waits for them, with the same limit."""
+    """An end works off what waits, then sends spans beside metrics, and only then waits for them,
+    with the same limit.
+    """
     done: list[Any] = []
 
     class Spans:

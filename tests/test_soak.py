@@ -313,7 +313,9 @@ def test_the_whole_process_is_compared() -> None:
 
 
 def test_what_is_exposed_is_read() -> None:
-    """Series become figures by route: histograms by their count, counters by the labels that matter, zeros not at all."""
+    """Series become figures by route:
+    histograms by their count, counters by the labels that matter, zeros not at all.
+    """
     common = {a.label: "x" for a in c.COMMON} | {"lz_route": "plain"}
     duration = HistogramMetricFamily(
         c.INFERENCE_DURATION.prometheus, "d", labels=[*common, "lz_ending", "lz_path", "lz_served_by"]

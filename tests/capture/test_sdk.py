@@ -57,7 +57,9 @@ def test_the_inner_method_is_hooked_once_somebody_traces() -> None:
 
 
 def test_a_wrapper_over_ours_stays_where_it_is() -> None:
-    """Another library wraps the method after us: the first traced call puts nothing over it, and all comes off."""
+    """Another library wraps the method after us:
+    the first traced call puts nothing over it, and all comes off.
+    """
     tracers, spans = provider()
     before = base.SyncAPIClient.__dict__["request"]
     lz_otel.instrument(exporters="none", tracer_provider=tracers)
@@ -93,7 +95,9 @@ def test_looking_inside_never_waits_for_itself() -> None:
 
 
 def test_what_is_remembered_of_an_address_holds_no_query() -> None:
-    """A key in the query (Gemini) is gone with its request, and addresses with other queries are the same one."""
+    """A key in the query (Gemini) is gone with its request,
+    and addresses with other queries are the same one.
+    """
     lz_otel.instrument(exporters="none")
     with httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, json={}))) as one:
         lz_otel.instrument_client(one)

@@ -1,4 +1,6 @@
-"""Hooks on transports of the host's own: they hold nothing, and nobody else's context is theirs to fail in."""
+"""Hooks on transports of the host's own:
+they hold nothing, and nobody else's context is theirs to fail in.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def an_async_client() -> Any:
 
 @pytest.mark.parametrize("use", [an_sdk_client, a_client, an_async_client])
 def test_a_transport_goes_with_its_client(use: Callable[[], Any]) -> None:
-    """A client per request, each with a transport of its own: none of them stays, nor anything kept about it."""
+    """A client per request, each with a transport of its own:
+    none of them stays, nor anything kept about it.
+    """
     with capture(strict=True) as seen:
         gc.collect()
         before = len(transports._OWN_TRANSPORTS)

@@ -15,22 +15,13 @@ import httpx2
 import openai
 
 from lz_otel import testing
+from tests.casebook.bodies import SSE
 from tests.wire_doubles import A_JSON, O_JSON, a_full, o_full, transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lz_otel._measure.store import HistogramValue
-
-ASK: dict[str, Any] = {
-    "model": "claude-opus-5",
-    "max_tokens": 10,
-    "messages": [{"role": "user", "content": "x"}],
-}
-CHAT: dict[str, Any] = {"model": "gpt-5", "messages": [{"role": "user", "content": "x"}]}
-SSE = {"content-type": "text/event-stream"}
-MESSAGES_URL = "https://api.anthropic.com/v1/messages"
-CHAT_URL = "https://api.openai.com/v1/chat/completions"
 
 CALLS = "gen_ai.client.inference.duration"
 FIRST_CHUNK = "gen_ai.client.inference.time_to_first_chunk"

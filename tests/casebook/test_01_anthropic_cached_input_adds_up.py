@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lz_otel import catalogue
-from tests.casebook.helpers import ASK, INPUT, claude, in_turn, json_body, observed, settle
+from tests.casebook.bodies import ASK
+from tests.casebook.helpers import INPUT, claude, in_turn, json_body, observed, settle
 from tests.wire_doubles import A_JSON
 
 

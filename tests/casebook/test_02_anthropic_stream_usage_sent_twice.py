@@ -1,4 +1,6 @@
-"""Case 02: usage in Anthropic's stream is cumulative and comes twice; the last event that names a field wins."""
+"""Case 02: usage in Anthropic's stream is cumulative and comes twice;
+the last event that names a field wins.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.casebook.helpers import ASK, claude, helper_events, observed, settle, stream
+from tests.casebook.bodies import ASK
+from tests.casebook.helpers import claude, helper_events, observed, settle, stream
 from tests.wire_doubles import U, a_full, sse
 
 

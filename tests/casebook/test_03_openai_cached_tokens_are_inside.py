@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.casebook.helpers import CHAT, MALFORMED, claude, gpt, json_body, observed
+from tests.casebook.bodies import CHAT
+from tests.casebook.helpers import MALFORMED, claude, gpt, json_body, observed
 from tests.wire_doubles import O_JSON, V
 
 RESPONSE: dict[str, Any] = {
@@ -56,7 +57,9 @@ def test_03_details_of_null_are_no_cache() -> None:
 
 
 def test_03_more_cached_than_asked_is_a_contradiction() -> None:
-    """A server that claims more cached tokens than prompt tokens: no negative part, and the contradiction counts."""
+    """A server that claims more cached tokens than prompt tokens:
+    no negative part, and the contradiction counts.
+    """
     broken = {**O_JSON, "usage": {**V, "prompt_tokens_details": {"cached_tokens": 120}}}
     with observed() as found:
         gpt(json_body(broken)).chat.completions.create(**CHAT)

@@ -1,4 +1,6 @@
-"""Case 04: OpenAI sends no usage in a stream unless asked; that is told, and nothing is guessed or changed."""
+"""Case 04: OpenAI sends no usage in a stream unless asked;
+that is told, and nothing is guessed or changed.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,8 @@ from typing import Any
 import pytest
 
 from lz_otel import testing
-from tests.casebook.helpers import (
-    CHAT,
-    FIRST_TOKEN,
-    SAMPLES,
-    SSE,
-    USAGE_MISSING,
-    gpt,
-    observed,
-    settle,
-    stream,
-)
+from tests.casebook.bodies import CHAT, SSE
+from tests.casebook.helpers import FIRST_TOKEN, SAMPLES, USAGE_MISSING, gpt, observed, settle, stream
 from tests.wire_doubles import o_full
 
 ASKED = {"stream_options": {"include_usage": True}}

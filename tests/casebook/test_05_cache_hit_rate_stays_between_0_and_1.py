@@ -1,4 +1,6 @@
-"""Case 05: the shipped hit-rate expressions, over the real exposition of six calls, by Prometheus' own engine."""
+"""Case 05: the shipped hit-rate expressions, over the real exposition of six calls,
+by Prometheus' own engine.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lz_otel import catalogue
 from tests.bundle.boards import ROOT, load, targets
-from tests.casebook.helpers import ASK, CHAT, claude, gpt, json_body, observed, refusal
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import claude, gpt, json_body, observed, refusal
 from tests.peers import need
 from tests.wire_doubles import A_JSON, O_JSON
 
@@ -84,7 +87,10 @@ def shipped(title: str, provider: str) -> str:
 def recorded(by: str) -> str:
     """The same rate from the recorded series."""
     prefix = "job_provider_model_route:llm"
-    return f"sum by ({by}) ({prefix}_cache_read_input_tokens:rate5m) / sum by ({by}) ({prefix}_input_tokens:rate5m)"
+    read, whole = (
+        f"sum by ({by}) ({prefix}_{part}:rate5m)" for part in ("cache_read_input_tokens", "input_tokens")
+    )
+    return f"{read} / {whole}"
 
 
 def samples(expr: str, at: str, *values: tuple[str, float]) -> dict[str, Any]:
@@ -96,7 +102,9 @@ def samples(expr: str, at: str, *values: tuple[str, float]) -> dict[str, Any]:
 
 
 def test_05_the_shipped_expressions(tmp_path: Path) -> None:
-    """Token-weighted rate per vendor and of both, and the share of calls; no value when there were no calls."""
+    """Token-weighted rate per vendor and of both, and the share of calls;
+    no value when there were no calls.
+    """
     promtool = need("promtool")
     series = []
     for family in text_string_to_metric_families(exposition()):

@@ -6,17 +6,8 @@ import threading
 from typing import Any
 
 import lz_otel
-from tests.casebook.helpers import (
-    ASK,
-    ATTEMPTS,
-    CALLS,
-    COST,
-    FAST_PATH,
-    FIRST_TOKEN,
-    claude,
-    good,
-    observed,
-)
+from tests.casebook.bodies import ASK
+from tests.casebook.helpers import ATTEMPTS, CALLS, COST, FAST_PATH, FIRST_TOKEN, claude, good, observed
 
 
 class Cached:
@@ -38,7 +29,9 @@ class Cached:
 
 
 def test_06_hits_cost_nothing_and_move_no_other_rate() -> None:
-    """One miss that calls, four hits (one from a thread, one while a call is in flight): one call, billed once."""
+    """One miss that calls, four hits (one from a thread, one while a call is in flight):
+    one call, billed once.
+    """
     with observed() as found:
         application = Cached(claude(good))
         first = application.ask("x")

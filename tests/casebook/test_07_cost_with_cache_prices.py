@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.casebook.helpers import ASK, CHAT, COST, UNPRICED, claude, gpt, json_body, observed, settle, stream
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import COST, UNPRICED, claude, gpt, json_body, observed, settle, stream
 from tests.wire_doubles import A_JSON, O_JSON, U, a_full
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_07_each_part_at_its_own_price(name: str, prices: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uncached, read, written for five minutes or an hour, and output: each once; no network is asked for prices."""
+    """Uncached, read, written for five minutes or an hour, and output: each once;
+    no network is asked for prices.
+    """
     call, usd = CASES[name]
 
     def refused(*arguments: Any) -> None:

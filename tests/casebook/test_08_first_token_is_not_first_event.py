@@ -1,4 +1,6 @@
-"""Case 08: the first event comes when the request is accepted, the first token when there is something to read."""
+"""Case 08: the first event comes when the request is accepted,
+the first token when there is something to read.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.casebook.bodies import ASK, CHAT
 from tests.casebook.helpers import (
-    ASK,
-    CHAT,
     FIRST_CHUNK,
     FIRST_TOKEN,
     claude,

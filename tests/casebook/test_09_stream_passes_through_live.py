@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 import lz_otel
-from tests.casebook.helpers import ASK, FIRST_TOKEN, MESSAGES_URL, SSE, claude, observed
+from tests.casebook.bodies import ASK, MESSAGES_URL, SSE
+from tests.casebook.helpers import FIRST_TOKEN, claude, observed
 from tests.wire_doubles import Pieces, a_full, transport
 
 

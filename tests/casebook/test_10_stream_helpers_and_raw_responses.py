@@ -11,7 +11,8 @@ import anthropic
 import openai
 import pytest
 
-from tests.casebook.helpers import ASK, CHAT, FIRST_TOKEN, claude, good, gpt, observed
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import FIRST_TOKEN, claude, good, gpt, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,9 @@ WAYS: list[tuple[Callable[[], Any], Any, int]] = [
 def test_10_every_way_is_one_call_and_unchanged(
     way: Callable[[], Any], numbers: Any, first_tokens: int
 ) -> None:
-    """Types, values and headers are those of a run without the library; the call counts once, with its tokens."""
+    """Types, values and headers are those of a run without the library;
+    the call counts once, with its tokens.
+    """
     bare = way()
     with observed() as found:
         assert bare == way()

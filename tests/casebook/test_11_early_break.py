@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.casebook.helpers import ASK, CHAT, FIRST_TOKEN, SAMPLES, SSE, USAGE_MISSING, claude, gpt, observed
+from tests.casebook.bodies import ASK, CHAT, SSE
+from tests.casebook.helpers import FIRST_TOKEN, SAMPLES, USAGE_MISSING, claude, gpt, observed
 from tests.wire_doubles import Pieces, a_full, o_full
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ async def stop_async(vendor: str, double: Pieces, way: str, told: Callable[[], N
 def test_11_a_stopped_stream_is_abandoned(
     way: str, vendor: str, asynchronous: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One abandoned call, at once no longer in flight, with the input that the first event told, and no output."""
+    """One abandoned call, at once no longer in flight, with the input that the first event told,
+    and no output.
+    """
     double = body(vendor)
     inflight: list[float] = []
     caplog.set_level(logging.WARNING)

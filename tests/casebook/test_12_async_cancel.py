@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.casebook.helpers import ASK, SAMPLES, SSE, claude, observed
+from tests.casebook.bodies import ASK, SSE
+from tests.casebook.helpers import SAMPLES, claude, observed
 from tests.wire_doubles import Pieces, a_full
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ import openai
 import pytest
 
 from lz_otel import testing
+from tests.casebook.bodies import ASK, CHAT
 from tests.casebook.helpers import (
-    ASK,
     ATTEMPTS,
     CALLS,
-    CHAT,
     RETRIES,
     USAGE_MISSING,
     claude,
@@ -34,7 +33,9 @@ ERROR = sse({"type": "error", "error": {"type": "overloaded_error", "message": "
 @pytest.mark.parametrize("way", ["create", "stream"])
 @pytest.mark.parametrize("before", [3, 0])
 def test_13_an_error_event_is_the_providers_error(before: int, way: str, asynchronous: bool) -> None:
-    """A 200 that turns into ``overloaded_error``, late or at once: an error by that name, from one attempt of 200."""
+    """A 200 that turns into ``overloaded_error``, late or at once:
+    an error by that name, from one attempt of 200.
+    """
     with observed() as found:
         client = claude(stream([*a_full()[:before], ERROR]), asynchronous)
         with pytest.raises(anthropic.APIStatusError) as caught:

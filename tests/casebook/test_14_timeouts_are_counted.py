@@ -12,12 +12,10 @@ import pytest
 
 import lz_otel
 from lz_otel import catalogue
+from tests.casebook.bodies import ASK, CHAT, CHAT_URL
 from tests.casebook.helpers import (
-    ASK,
     ATTEMPTS,
     CALLS,
-    CHAT,
-    CHAT_URL,
     FIRST_CHUNK,
     RETRIES,
     claude,
@@ -59,7 +57,9 @@ def failing(error: str, wait: float = 0.0) -> Any:
     [("ConnectError", "connect_error"), ("ReadTimeout", "read_timeout"), ("PoolTimeout", "pool_timeout")],
 )
 def test_14_three_failed_attempts_are_one_failed_call(error: str, status: str, asynchronous: bool) -> None:
-    """Connection, provider's timeout and our own pool are told apart; the back-off is part of the duration."""
+    """Connection, provider's timeout and our own pool are told apart;
+    the back-off is part of the duration.
+    """
     with observed() as found:
         with pytest.raises(anthropic.APIConnectionError):
             settle(claude(failing(error, 0.02), asynchronous).messages.create(**ASK))

@@ -10,10 +10,9 @@ import httpx2
 import pytest
 
 import lz_otel
+from tests.casebook.bodies import ASK, MESSAGES_URL
 from tests.casebook.helpers import (
-    ASK,
     ATTEMPTS,
-    MESSAGES_URL,
     RETRIES,
     claude,
     good,

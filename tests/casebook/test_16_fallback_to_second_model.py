@@ -11,8 +11,8 @@ import openai
 import pytest
 
 import lz_otel
+from tests.casebook.bodies import ASK
 from tests.casebook.helpers import (
-    ASK,
     ATTEMPTS,
     CALLS,
     FALLBACKS,
@@ -90,7 +90,9 @@ def outcomes(found: Any) -> dict[str, int]:
 
 
 def test_16_the_second_model_answers() -> None:
-    """(a): one fallback with both models and the reason; the failure stays with the first, tokens with the second."""
+    """(a): one fallback with both models and the reason;
+    the failure stays with the first, tokens with the second.
+    """
     with observed() as found:
         with lz_otel.operation("ticket"):
             Chain(OPUS).ask(OPUS, HAIKU)
@@ -111,7 +113,9 @@ def test_16_the_third_model_answers() -> None:
 
 @pytest.mark.parametrize("handled", [False, True])
 def test_16_no_model_answers(handled: bool) -> None:
-    """(c): the same steps, and the operation ended in an error, whether its exception is handled inside or not."""
+    """(c): the same steps, and the operation ended in an error,
+    whether its exception is handled inside or not.
+    """
     with observed() as found:
         chain = Chain(OPUS, HAIKU, GPT)
         if handled:

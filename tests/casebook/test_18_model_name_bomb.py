@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import lz_otel
 from lz_otel import catalogue
-from tests.casebook.helpers import ASK, CALLS, MESSAGES_URL, observed
+from tests.casebook.bodies import ASK, MESSAGES_URL
+from tests.casebook.helpers import CALLS, observed
 from tests.wire_doubles import A_JSON, transport
 
 KNOWN = ("claude-opus-5", "our-own-tune-7")

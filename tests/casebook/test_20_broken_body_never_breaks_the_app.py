@@ -1,4 +1,6 @@
-"""Case 20: whatever arrives, and whatever of ours fails, the application gets what it would get without us."""
+"""Case 20: whatever arrives, and whatever of ours fails,
+the application gets what it would get without us.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from lz_otel._measure.labels import _Common
 from lz_otel._measure.store import Store
 from lz_otel._price.cost import Prices
 from lz_otel.catalogue import INTERNAL_ERRORS
-from tests.casebook.helpers import ASK, CHAT, INPUT, OPERATIONS, SELF_ERRORS, claude, good, gpt, observed
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import INPUT, OPERATIONS, SELF_ERRORS, claude, good, gpt, observed
 from tests.wire_doubles import A_JSON, O_JSON, a_full, o_full
 
 JSON = "application/json"
@@ -99,7 +102,9 @@ def plain_value(item: Any) -> Any:
 
 
 def outcome(vendor: str, streamed: bool, asynchronous: bool, answer: Any) -> Any:
-    """What the application sees: the value, or the items and then the exception; and the number of requests."""
+    """What the application sees: the value, or the items and then the exception;
+    and the number of requests.
+    """
     requests = 0
     items: list[Any] = []
 
@@ -160,7 +165,9 @@ def test_20_odd_answers_change_nothing(vendor: str, streamed: bool, asynchronous
 
 
 def test_20_ten_megabytes_in_one_line() -> None:
-    """A single line of 10 MB inside a stream is passed on and given up, and the rest of the stream is still read."""
+    """A single line of 10 MB inside a stream is passed on and given up,
+    and the rest of the stream is still read.
+    """
     body = b"event: ping\ndata: " + b"y" * 10_000_000 + b"\n\n" + b"".join(a_full())
 
     def answer(request: Any) -> Any:
@@ -227,7 +234,9 @@ Store_add = Store.add
 def test_20_our_own_faults_stay_with_us(
     name: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each entry point fails at every turn: values and exceptions are the same, the fault is counted and told once."""
+    """Each entry point fails at every turn:
+    values and exceptions are the same, the fault is counted and told once.
+    """
     owner, attribute = ENTRY_POINTS[name]
     refused = lambda request: httpx2.ConnectError("no", request=request)  # noqa: E731
     ways = [

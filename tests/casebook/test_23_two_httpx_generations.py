@@ -9,6 +9,7 @@ import json
 import logging
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -17,14 +18,17 @@ import openai
 import pytest
 
 import lz_otel
-from tests.casebook.helpers import ASK, CHAT, MESSAGES_URL, claude, good, gpt, observed, settle
-from tests.casebook.processes import ROOT, run
+from tests.casebook.bodies import ASK, CHAT, MESSAGES_URL
+from tests.casebook.helpers import claude, good, gpt, observed, settle
 from tests.peers import serving
+from tests.processes import ROOT, run
 from tests.wire_doubles import A_JSON, O_JSON, a_full, transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 def plain(module: Any, streamed: bool) -> None:
@@ -83,30 +87,6 @@ def test_23_labels_do_not_tell_the_packages_apart() -> None:
 
 # --- environments that have only one of the packages ------------------------------------------------
 
-ONLY = """
-import importlib.abc, json, logging, sys
-from importlib import metadata
-MISSING = {missing!r}
-class Blocker(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in MISSING:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Blocker())
-version = metadata.version
-def missing_version(name):
-    if name in MISSING:
-        raise metadata.PackageNotFoundError(name)
-    return version(name)
-metadata.version = missing_version
-logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
-import lz_otel
-from lz_otel.testing import Capture
-URL, ASK, CHAT = {url!r}, {ask!r}, {chat!r}
-lz_otel.instrument(exporters="none")
-def count():
-    return Capture(lz_otel._runtime.current().store).value("gen_ai.client.inference.duration")
-"""
-
 
 class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
@@ -132,44 +112,21 @@ def api() -> Iterator[str]:
         yield url
 
 
-def head(missing: set[str], url: str) -> str:
-    return ONLY.format(missing=missing, url=url, ask=ASK, chat=CHAT)
-
-
-def test_23_only_httpx2(tmp_path: Path, api: str) -> None:
+def test_23_only_httpx2(api: str) -> None:
     """(e), (f): without httpx, and with httpx2 and the SDKs imported after instrument(): all observed."""
-    body = """
-import httpx2, anthropic, openai
-httpx2.post(URL + "/v1/messages", json=ASK).read()
-list(anthropic.Anthropic(api_key="k", base_url=URL).messages.create(**ASK, stream=True))
-openai.OpenAI(api_key="k", base_url=URL + "/v1").chat.completions.create(**CHAT)
-assert count() == 3, count()
-assert lz_otel.status().hooked == ("httpx2", "anthropic", "openai"), lz_otel.status()
-assert "httpx" not in sys.modules
-"""
-    done = run(tmp_path, body, head=head({"httpx"}, api), PYTHONPATH=str(ROOT))
+    done = run(PROGRAMS / "only_httpx2.py", api, silent=True)
     assert "WARNING" not in done.stdout
 
 
-def test_23_only_httpx(tmp_path: Path, api: str) -> None:
+def test_23_only_httpx(api: str) -> None:
     """(e), (f): without httpx2 and without SDKs, httpx imported after instrument(): observed."""
-    body = """
-import httpx
-httpx.post(URL + "/v1/messages", json=ASK).read()
-httpx.post(URL + "/v1/chat/completions", json=CHAT).read()
-assert count() == 2, count()
-assert lz_otel.status().hooked == ("httpx",), lz_otel.status()
-"""
-    done = run(tmp_path, body, head=head({"httpx2", "anthropic", "openai"}, api), PYTHONPATH=str(ROOT))
+    done = run(PROGRAMS / "only_httpx.py", api, silent=True)
     assert "WARNING" not in done.stdout
 
 
-def test_23_neither_is_a_warning(tmp_path: Path) -> None:
+def test_23_neither_is_a_warning() -> None:
     """Where nothing can be hooked, that is said as a warning, and instrument() returns."""
-    body = "assert lz_otel.status().hooked == ()\n"
-    done = run(
-        tmp_path, body, head=head({"httpx", "httpx2", "anthropic", "openai"}, ""), PYTHONPATH=str(ROOT)
-    )
+    done = run(PROGRAMS / "neither_package.py", silent=True)
     [line] = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
     assert "neither httpx nor httpx2 is installed" in line
 

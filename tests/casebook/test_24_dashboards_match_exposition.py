@@ -25,18 +25,8 @@ from lz_otel import catalogue, testing
 from lz_otel._export.prometheus import StoreCollector
 from lz_otel.bundle.promql import EXTERNAL
 from tests.bundle.boards import FILES, MATCHER, ROOT, SELECTOR, load, panels, targets
-from tests.casebook.helpers import (
-    ASK,
-    CHAT,
-    claude,
-    good,
-    gpt,
-    in_turn,
-    json_body,
-    refusal,
-    settle,
-    stream,
-)
+from tests.casebook.bodies import ASK, CHAT
+from tests.casebook.helpers import claude, good, gpt, in_turn, json_body, refusal, settle, stream
 from tests.export.filling import filled, from_sdk, from_text
 from tests.peers import need
 from tests.wire_doubles import A_JSON, O_JSON, a_full, o_full, sse
@@ -164,7 +154,9 @@ def exposed() -> Exposed:
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, set[str]]:
-    """Every sample's name with its label keys, of a store in which every metric has data (empty values included)."""
+    """Every sample's name with its label keys,
+    of a store in which every metric has data (empty values included).
+    """
     registry = CollectorRegistry()
     registry.register(StoreCollector(filled("latest")))
     out: dict[str, set[str]] = {}
@@ -200,7 +192,9 @@ def test_24_the_traffic_fills_the_metrics_of_every_call(exposed: Exposed) -> Non
 
 
 def test_24_every_name_is_exposed_or_recorded(whole: dict[str, set[str]]) -> None:
-    """Each name in each expression is a sample of the exposition, a recorded series, or of another exporter."""
+    """Each name in each expression is a sample of the exposition, a recorded series,
+    or of another exporter.
+    """
     known = (
         set(whole) | {r["record"] for _, r in documents() if "record" in r} | {m.prometheus for m in EXTERNAL}
     )
@@ -213,6 +207,7 @@ def test_24_every_name_is_exposed_or_recorded(whole: dict[str, set[str]]) -> Non
 def test_24_every_label_and_value_exists(whole: dict[str, set[str]]) -> None:
     """A label in a matcher exists on that sample, and a literal value there is one the library can emit."""
     closed = {(m.prometheus, a.label): set(a.values) for m in catalogue.ALL for a in m.attributes if a.values}
+    checked = 0
     for where, expr in expressions():
         for name, matchers in ((m[1], MATCHER.findall(m[2])) for m in SELECTOR.finditer(expr)):
             if name not in whole:
@@ -227,6 +222,8 @@ def test_24_every_label_and_value_exists(whole: dict[str, set[str]]) -> None:
                         value.split("|") if "~" in sign and literal else [value] if "~" not in sign else []
                     )
                     assert set(words) <= values | {""}, f"{label}{sign}{value}: {where}"
+                    checked += len(words)
+    assert checked > 100
 
 
 def test_24_grouping_labels_exist(whole: dict[str, set[str]]) -> None:
@@ -239,6 +236,7 @@ def test_24_grouping_labels_exist(whole: dict[str, set[str]]) -> None:
     }
     everything = set().union(*whole.values(), *recorded.values()) | ADDED
     external = {label for m in EXTERNAL for label in m.labels}
+    checked = 0
     for where, expr in expressions():
         made = set(re.findall(r'label_(?:replace|join)\([^"]*"(\w+)"', expr))
         carried = set().union(
@@ -249,6 +247,8 @@ def test_24_grouping_labels_exist(whole: dict[str, set[str]]) -> None:
         for group in GROUPING.findall(expr):
             for label in re.findall(r"\w+", group):
                 assert label in carried, f"by ({label}): {where}"
+                checked += 1
+    assert checked > 100
 
 
 def test_24_all_points_of_a_metric_have_the_same_keys(exposed: Exposed) -> None:
@@ -291,7 +291,9 @@ def test_24_ten_calls_of_two_seconds(exposed: Exposed) -> None:
 
 
 def test_24_three_instances(exposed: Exposed, tmp_path: Path) -> None:
-    """The recorded sums of three instances are three times those of one, and quantiles and shares are the same."""
+    """The recorded sums of three instances are three times those of one,
+    and quantiles and shares are the same.
+    """
     series = []
     for (name, labels), value in exposed.pulled.items():
         for job, instance in (("one", "a"), *(("three", i) for i in "abc")):
@@ -357,9 +359,12 @@ def test_24_habits_of_all_expressions() -> None:
     gauges = {
         m.prometheus for m in (*catalogue.ALL, *EXTERNAL) if m.kind in (catalogue.GAUGE, catalogue.UP_DOWN)
     }
+    quantiles = 0
     for where, expr in expressions():
         assert not set(re.findall(r"\b(?:rate|irate|increase)\(([\w:]+)", expr)) & gauges, where
         assert "$__interval" not in expr, where
         assert not re.search(r"\bavg[^(]*\(\s*histogram_quantile", expr), where
         for inner in re.findall(r"histogram_quantile\(\s*[\d.]+,\s*(.{0,40})", expr, re.DOTALL):
             assert re.match(r"(?:\d+ \* )?\(?sum by \([^)]*\ble\b|[\w:]*_le:", inner), f"{where}: {inner}"
+            quantiles += 1
+    assert quantiles > 10

@@ -13,18 +13,8 @@ import pytest
 import lz_otel
 from lz_otel import _later
 from lz_otel._capture import attempt
-from tests.casebook.helpers import (
-    ASK,
-    CALLS,
-    CHAT,
-    INFLIGHT,
-    INPUT,
-    MESSAGES_URL,
-    claude,
-    gpt,
-    json_body,
-    observed,
-)
+from tests.casebook.bodies import ASK, CHAT, MESSAGES_URL
+from tests.casebook.helpers import CALLS, INFLIGHT, INPUT, claude, gpt, json_body, observed
 from tests.wire_doubles import A_JSON, O_JSON, pieces_for, transport
 
 if TYPE_CHECKING:
@@ -108,7 +98,9 @@ def test_25_lists_files_and_counting_have_no_tokens() -> None:
 
 
 def test_25_counting_leaves_no_trace_in_shared_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Worker processes, who count calls in flight as they begin, have none below zero after a count of tokens."""
+    """Worker processes, who count calls in flight as they begin,
+    have none below zero after a count of tokens.
+    """
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     with observed() as found:
         claude(json_body({"input_tokens": 5})).messages.count_tokens(model="m", messages=ASK["messages"])
@@ -195,8 +187,11 @@ def test_25_foreign_requests_never_reach_the_stages(monkeypatch: pytest.MonkeyPa
     """For other paths the first look at the path is the last."""
     looked: list[str] = []
     monkeypatch.setattr(_later.Later, "identify", lambda self, o: looked.append(o.request.path))
-    with observed():
+    with observed() as found:
         http = observed_client(json_body({}))
         for path in ("/", "/v1/orders", "/messages/1", "/chat/history", "/v1/models", "/healthz"):
             http.post(f"https://shop.test{path}", json={"usage": 1})
-    assert [] == looked
+        assert [] == looked
+        http.post("https://shop.test/v1/messages", json={"usage": 1})
+        found.seen.store.snapshot()
+        assert ["/v1/messages"] == looked  # where the look would have been noticed

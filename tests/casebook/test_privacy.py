@@ -11,11 +11,9 @@ import base64
 import hashlib
 import json
 import logging
-import os
 import re
-import subprocess
-import sys
 import urllib.parse
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anthropic
@@ -32,17 +30,18 @@ import lz_otel
 from lz_otel import testing
 from lz_otel._ground.guard import guard
 from lz_otel._measure import rules
-from tests.casebook.helpers import ASK, CALLS, SSE, claude, json_body, settle
-from tests.casebook.processes import run as run_script
+from tests.casebook.bodies import ASK, SSE
+from tests.casebook.helpers import CALLS, claude, json_body, settle
 from tests.export.receiver import Receiver
 from tests.extract import corpus, samples
 from tests.extract.test_framing import frame
+from tests.processes import run
 from tests.wire_doubles import A_JSON, U, sse, transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+PROGRAMS = Path(__file__).parent / "programs"
 CANARY = "q7f3azx9"  # content: may be nowhere
 ID = "i7d5kwv2"  # ids of answers: on spans by convention, nowhere else
 
@@ -404,7 +403,9 @@ def answer_stream() -> list[bytes]:
 
 
 def calls_of_the_case() -> None:
-    """(a) an answer, (b) a refusal that quotes the prompt, (c) a stream, (d) no JSON; and failures of transport."""
+    """(a) an answer, (b) a refusal that quotes the prompt, (c) a stream, (d) no JSON;
+    and failures of transport.
+    """
     answers: list[tuple[Any, bool]] = [
         (json_body({**A_JSON, "content": [{"type": "text", "text": CANARY}]}), False),
         (json_body(REFUSAL, 400), False),
@@ -480,14 +481,7 @@ def test_19_files_of_worker_processes(tmp_path: Path) -> None:
     """The files that workers share hold no content either."""
     folder = tmp_path / "shared"
     folder.mkdir()
-    body = """
-from lz_otel import testing
-from tests.casebook.test_privacy import calls_of_the_case
-with testing.capture(exporters="prometheus", prometheus_port=0):
-    calls_of_the_case()
-    os._exit(0)
-"""
-    run_script(tmp_path, body, PROMETHEUS_MULTIPROC_DIR=str(folder))
+    run(PROGRAMS / "worker_files.py", silent=True, PROMETHEUS_MULTIPROC_DIR=str(folder))
     exported = Exported({p.name: p.read_bytes() for p in folder.iterdir()})
     assert any(b"claude-opus-5" in data for data in exported.ways.values())
     assert set() == exported.leaks(CANARY)
@@ -497,7 +491,9 @@ with testing.capture(exporters="prometheus", prometheus_port=0):
 def test_19_no_option_turns_content_on_by_accident(
     value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An audit log is kept in a file that was named, and by no other word: empty is off, a bad one is refused."""
+    """An audit log is kept in a file that was named, and by no other word:
+    empty is off, a bad one is refused.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LZ_OTEL_CALL_LOG", value if value == "flase" else "")
     monkeypatch.setenv("LZ_OTEL_AUDIT_LOG", "" if value == "flase" else value)
@@ -510,55 +506,16 @@ def test_19_no_option_turns_content_on_by_accident(
     assert [] == list(tmp_path.iterdir())
 
 
-HTTP_SPANS = """
-import asyncio, contextlib, os, threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-import httpx, httpx2, lz_otel
-CANARY = os.environ["CANARY"]
-class Upstream(BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.send_response(500)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-    def log_message(self, *args):
-        pass
-server = ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
-threading.Thread(target=server.serve_forever, daemon=True).start()
-user = f"{CANARY}:{CANARY}@127.0.0.1"
-urls = [f"http://{user}:{server.server_port}/v1beta/models/gemini-2.5-flash:generateContent?key={CANARY}#{CANARY}",
-        f"http://{user}:{server.server_port}/elsewhere?{CANARY}", f"http://{user}:9/v1/messages?key={CANARY}"]
-def requests():
-    for url in urls:
-        yield url, {}
-    yield urls[0], {"x-api-key": CANARY + "\\n"}  # its text is in the exception's
-async def ask(module):
-    async with module.AsyncClient(trust_env=False) as client:
-        for url, headers in requests():
-            with contextlib.suppress(module.HTTPError):
-                (await client.post(url, headers=headers)).raise_for_status()
-lz_otel.instrument(exporters="none")
-for module in (httpx, httpx2):
-    with module.Client(trust_env=False) as client:
-        for url, headers in requests():
-            with contextlib.suppress(module.HTTPError):
-                client.post(url, headers=headers).raise_for_status()
-    asyncio.run(ask(module))
-lz_otel.uninstrument()
-"""
-
-
 @pytest.mark.parametrize("conventions", ["", "http", "http/dup"])
 def test_19_http_spans_that_we_switched_on(conventions: str) -> None:
-    """No query, user, password or text of an exception is in the HTTP spans of the two modules; the path is."""
-    env = {
-        **os.environ,
-        "PYTHONPATH": ".",
-        "CANARY": CANARY,
-        "OTEL_TRACES_EXPORTER": "console",
-        "OTEL_SEMCONV_STABILITY_OPT_IN": conventions,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", HTTP_SPANS], env=env, capture_output=True, text=True, timeout=60, check=True
+    """No query, user, password or text of an exception is in the HTTP spans of the two modules;
+    the path is.
+    """
+    done = run(
+        PROGRAMS / "http_spans.py",
+        CANARY=CANARY,
+        OTEL_TRACES_EXPORTER="console",
+        OTEL_SEMCONV_STABILITY_OPT_IN=conventions,
     )
     found = []
     at, text = 0, done.stdout.strip()

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 CLIENTS = [("httpx", False), ("httpx", True), ("httpx2", False), ("httpx2", True)]
 SPLITS = {"whole": split.whole, "events": split.events, "7 bytes": split.pieces(7), "1 byte": split.pieces(1)}
-# Bytes: longer bodies come in tiny pieces in `make corpus` only; the readers get them so in every run (tests/extract)
+# Bytes: longer bodies come in tiny pieces in `make corpus` only; the readers get them so in every run
+# (tests/extract)
 LARGE = 1 << 30 if os.environ.get("LZ_CORPUS") == "all" else 12_000
 
 

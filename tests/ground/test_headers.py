@@ -64,7 +64,9 @@ def test_a_head_without_bound_is_read_in_part() -> None:
 
 
 def test_what_nobody_reads_is_not_kept_unless_somebody_asks() -> None:
-    """A value that no code of ours reads is the host's memory again at once; a user's own signal may have its name."""
+    """A value that no code of ours reads is the host's memory again at once;
+    a user's own signal may have its name.
+    """
     raw = [(b"Date", b"today"), (b"Report-To", b"x"), (b"Request-Id", b"1")]
     assert {"request-id": "1"} == dict(lower(raw))
     keep(frozenset({"report-to", "another"}))
@@ -77,7 +79,9 @@ def test_what_nobody_reads_is_not_kept_unless_somebody_asks() -> None:
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
 def test_heads_of_both_modules(module: Any) -> None:
-    """What the modules hold is read as what they show; a version that holds it otherwise is read by what it shows."""
+    """What the modules hold is read as what they show;
+    a version that holds it otherwise is read by what it shows.
+    """
     given = [
         (b"X-Request-ID", b"1"),
         (b"x-request-id", b"2"),

@@ -36,7 +36,7 @@ def test_groups_and_routes_have_caps_of_their_own() -> None:
 
 
 def test_what_is_too_long_for_a_label_is_not_kept() -> None:
-    """Names that a label cannot hold are ``other``, and no memory of theirs stays behind; short ones are looked up once."""
+    """Names that a label cannot hold are ``other`` and are not kept; short ones are looked up once."""
     labels = Labels()
     short = labels.common("chat", "anthropic", "m", "r", "g")
     for place in range(5):
@@ -73,3 +73,31 @@ def test_values_are_printable_and_short(value: str) -> None:
     assert len(found) <= 128
     assert all(ch.isprintable() for ch in found)
     assert found in (value, OTHER)
+
+
+def test_the_longest_value_has_128_characters() -> None:
+    """A value of 128 characters stays as it is, and one more is too long."""
+    assert clean("x" * 128) == "x" * 128
+    assert clean("x" * 129) == OTHER
+
+
+def test_what_cannot_be_a_label_takes_no_room() -> None:
+    """Values that are ``other`` by themselves do not use up the cap."""
+    labels = Labels()
+    assert {labels.model(f"\n{number}") for number in range(200)} == {OTHER}
+    assert labels.model("model") == "model"
+
+
+def test_known_models_are_many_but_not_endless() -> None:
+    """A price table that knows every name admits four caps of them at most."""
+    labels = Labels(lambda _: True)
+    admitted = {labels.model(f"model-{number}") for number in range(1000)} - {OTHER}
+    assert 390 <= len(admitted) <= 400
+
+
+def test_what_calls_name_is_kept_up_to_a_limit() -> None:
+    """However many names there are, those that are looked up once are at most 4096."""
+    labels = Labels()
+    for number in range(5000):
+        labels.common("chat", "anthropic", f"m{number}", "r", "g")
+    assert 5000 > len([text for text in texts(labels) if text.startswith("m")]) >= 4096

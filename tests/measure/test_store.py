@@ -128,7 +128,7 @@ def test_clear_starts_from_zero() -> None:
 
 
 def test_a_handler_in_the_middle_of_adding_loses_nothing() -> None:
-    """What a signal's handler measures while its thread is inside `add` is added afterwards, listeners included."""
+    """What a signal's handler measures in the middle of `add` is added afterwards, listeners included."""
     made = store()
     row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
     heard: list[int] = []
@@ -174,7 +174,7 @@ def test_a_handler_that_raises_in_the_middle_of_adding_loses_one_row_at_most() -
 
 
 def test_what_is_put_over_the_cap_is_added_up() -> None:
-    """Calls in flight of models over the cap are all in ``other``, and one scrape counts as much overflow as ten."""
+    """Calls in flight of models over the cap are in ``other``; ten scrapes overflow no more than one."""
     made = store(max_series=4)
     values = {("chat", "anthropic", f"m{n}", "", ""): 2.0 for n in range(10)}
     for _ in range(10):
@@ -188,7 +188,7 @@ def test_what_is_put_over_the_cap_is_added_up() -> None:
 
 
 def test_what_was_noted_comes_in_whatever_its_number() -> None:
-    """A thousand batches noted within one `add` are no recursion, and beyond the room for them faults are counted."""
+    """Thousands of batches noted within one `add` are added; beyond the room for them faults are counted."""
     made = store()
     row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
     me = threading.get_ident()
@@ -256,3 +256,77 @@ def test_other_is_what_the_store_chooses() -> None:
     store.add([(c.ATTEMPTS, (*COMMON, "200"), 1), (c.ATTEMPTS, ("chat", "x", "y", "z", "", "429"), 1)])
     points = dict(store.snapshot()[0].points)
     assert {(*COMMON, "200"), other(c.ATTEMPTS, ("chat", "x", "y", "z", "", "429"))} == set(points)
+
+
+def test_what_was_noted_is_added_with_the_next_batch() -> None:
+    """No scrape is needed for it."""
+    made = store()
+    row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
+    made._noted.append([row])
+    made.add([row])
+    assert made.value(c.ATTEMPTS) == 2.0
+
+
+def test_the_overflow_of_the_overflow_is_not_counted() -> None:
+    """The metric that counts what is over the cap names every other metric, and not itself."""
+    made = store(max_series=4)
+    made.add([(c.INTERNAL_OVERFLOW, (f"m{number}",), 1.0) for number in range(10)])
+    assert (c.INTERNAL_OVERFLOW.name,) not in points(made, c.INTERNAL_OVERFLOW)
+
+
+def test_new_zeros_are_passed_on_once() -> None:
+    """Listeners get the metric with the sets that are new, and nothing where none is."""
+    made = store()
+    heard: list[tuple[c.Metric, list[tuple[str, ...]]]] = []
+    made.touch_listeners.append(lambda metric, sets: heard.append((metric, sets)))
+    made.touch(c.ATTEMPTS, [(*COMMON, "200")])
+    made.touch(c.ATTEMPTS, [(*COMMON, "200")])
+    made.touch(c.ATTEMPTS, [(*COMMON, "200"), (*COMMON, "500")])
+    assert heard == [(c.ATTEMPTS, [(*COMMON, "200")]), (c.ATTEMPTS, [(*COMMON, "500")])]
+
+
+def test_a_scrape_by_a_handler_does_not_open_the_store() -> None:
+    """After a signal's handler has read in the middle of `add`, what it measures is still only noted."""
+    made = store()
+    row = (c.ATTEMPTS, (*COMMON, "200"), 1.0)
+    noted: list[int] = []
+
+    class Handler(tuple[Any, ...]):
+        """A row whose reading is interrupted."""
+
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[Any]:
+            made.snapshot()
+            made.add([row])
+            noted.append(len(made._noted))
+            return super().__iter__()
+
+    made.add([Handler(row)])
+    assert noted == [1]
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 2.0}
+
+
+def test_clear_begins_anew() -> None:
+    """The start is the child's, its thread is in the middle of nothing, and no lost batch is its own."""
+    made = store()
+    made.started_ns = 0
+    made._unnoted = 5
+    made._inside.add(threading.get_ident())
+    made.clear()
+    made.add([(c.ATTEMPTS, (*COMMON, "200"), 1.0)])
+    assert points(made, c.ATTEMPTS) == {(*COMMON, "200"): 1.0}
+    assert points(made, c.INTERNAL_ERRORS) == {}
+    assert made.started_ns > 0
+
+
+def test_a_value_is_the_sum_of_the_points_that_match() -> None:
+    """Labels by their Prometheus names choose points; without any all are added up."""
+    made = store()
+    for status, number in (("200", 3.0), ("500", 1.0)):
+        made.add([(c.ATTEMPTS, (*COMMON, status), number)])
+        made.add([(c.OPERATION_DURATION, (status, "", "full"), number)])
+    assert (made.value(c.ATTEMPTS), made.value(c.ATTEMPTS, status="500")) == (4.0, 1.0)
+    assert made.value(c.ATTEMPTS, status="200", gen_ai_request_model="other") == 0.0
+    found = made.value(c.OPERATION_DURATION, lz_route="200")
+    assert (found.sum, found.count, sum(found.counts)) == (3.0, 1, 1)

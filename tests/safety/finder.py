@@ -40,7 +40,9 @@ class Target(NamedTuple):
 
 
 def targets(work: Callable[[], Any]) -> list[Target]:
-    """All functions of lz_otel that are entered while ``work`` runs, in any thread, in the order of their names."""
+    """All functions of lz_otel that are entered while ``work`` runs, in any thread,
+    in the order of their names.
+    """
     entered: set[CodeType] = set()
 
     def profile(frame: Any, event: str, argument: Any) -> None:
@@ -72,7 +74,9 @@ def targets(work: Callable[[], Any]) -> list[Target]:
 
 
 def forget_results() -> None:
-    """Empty the caches of functions of lz_otel: a function whose result is remembered is not reached again."""
+    """Empty the caches of functions of lz_otel:
+    a function whose result is remembered is not reached again.
+    """
     for name, module in list(sys.modules.items()):
         if name.startswith("lz_otel"):
             for one in vars(module).values():
@@ -117,7 +121,8 @@ def _raising(code: CodeType, boom: Any) -> CodeType:
     source = (
         "def outer():\n"
         + "".join(f"    {name} = None\n" for name in free)
-        + f"    {prefix}def inner(*args, **kwargs):\n{uses}        raise '_BOOM_'()\n        {kind}\n    return inner\n"
+        + f"    {prefix}def inner(*args, **kwargs):\n{uses}"
+        + f"        raise '_BOOM_'()\n        {kind}\n    return inner\n"
     )
     scope: dict[str, Any] = {}
     with warnings.catch_warnings():

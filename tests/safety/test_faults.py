@@ -1,4 +1,5 @@
-"""Every function of every stage fails in turn: the host sees the same, and what failed is counted and told once.
+"""Every function of every stage fails in turn:
+the host sees the same, and what failed is counted and told once.
 
 Which functions there are, nobody writes down: a first run with a profiler finds them.
 """
@@ -45,12 +46,12 @@ DOORS = {
     "_capture/transports.py:_now": "the ``try`` around the clock",
     "_intake.py:_Redirect.__del__": "called by the interpreter, which prints what it raises; it is a ``try``",
     "_export/prometheus.py:StoreCollector.collect": "called by the host's page; it is a ``try``",
-    "_export/audit.py:AuditLog._run": "the loop of a thread of its own: a ``try``; a thread that ends is begun again",
+    "_export/audit.py:AuditLog._run": "the loop of a thread: a ``try``; a thread that ends is begun again",
     "_operation.py:Operation.__init__": "made by the host, before anything can fail",
     "_operation.py:Operation.__enter__": "called by the host; it sets a variable",
     "_operation.py:Operation.__exit__": "called by the host; what it calls is under a ``try``",
     "_operation.py:Operation.reject": "the ``try`` around a rejection",
-    "_capture/transports.py:hook_client": "asked for by the host before its calls; inside an SDK's call it is under a ``try``",
+    "_capture/transports.py:hook_client": "asked for by the host; an SDK's call has a ``try``",
     "_capture/transports.py:_is_plain": "part of it",
     "_capture/transports.py:_module_of": "part of it",
 }
@@ -80,7 +81,9 @@ class Boom:
 
 @contextmanager
 def everything_on(tmp_path: Path) -> Iterator[Capture]:
-    """Observe with all mechanisms, spans, call log, audit log and a page of metrics in the host's registry."""
+    """Observe with all mechanisms, spans, call log,
+    audit log and a page of metrics in the host's registry.
+    """
     from prometheus_client import CollectorRegistry
 
     from lz_otel._export.prometheus import PrometheusExporter
@@ -182,7 +185,9 @@ def bare() -> list[Any]:
 def test_each_function_fails_in_turn(
     tmp_path: Path, bare: list[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Same bytes, same exceptions, a count and one line per kind, nothing active at the end: for every function."""
+    """Same bytes, same exceptions, a count and one line per kind, nothing active at the end:
+    for every function.
+    """
     caplog.set_level(logging.WARNING)
     with everything_on(tmp_path):
         found = targets(traffic.host_sees)

@@ -1,4 +1,6 @@
-"""What a broken or hostile server can send: the host gets the same as without us, in bounded memory, and no wrong number."""
+"""What a broken or hostile server can send:
+the host gets the same as without us, in bounded memory, and no wrong number.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 SLACK = 48 * MIB
-"""Beyond what the bare client takes: what is held of one body (4 MiB, twice while it is joined), decoded slices, noise."""
+"""Beyond what the bare client takes:
+what is held of one body (4 MiB, twice while it is joined), decoded slices, noise.
+"""
 BODY = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\nconnection: close\r\n%s\r\n"
 INPUT, OUTPUT = "gen_ai.client.inference.usage.input_tokens", "gen_ai.client.inference.usage.output_tokens"
@@ -51,7 +55,9 @@ def fetch(url: str, limit: int = sys.maxsize) -> Any:
 
 
 def both(pieces: Callable[[], Any], limit: int = sys.maxsize) -> tuple[Any, Capture]:
-    """The same exchange bare and observed: what the host saw must be equal, and memory bounded. Gives the numbers."""
+    """The same exchange bare and observed:
+    what the host saw must be equal, and memory bounded. Gives the numbers.
+    """
     with Raw(pieces) as server:
         memory = peak() if sys.platform == "linux" else iter([0] * 9)
         fetch(server.url, 1)  # whatever is made at the first call
@@ -86,7 +92,9 @@ def no_tokens(seen: Capture) -> bool:
     ],
 )
 def test_a_gigabyte(kind: str, size: int) -> None:
-    """A body of 1 GiB (or 128 MiB) in one document, event or line costs no more memory than is held of any body."""
+    """A body of 1 GiB (or 128 MiB) in one document,
+    event or line costs no more memory than is held of any body.
+    """
     block = b"x" * MIB
 
     def pieces() -> Iterator[bytes]:
@@ -148,7 +156,9 @@ def test_headers(size: int, number: int) -> None:
 )
 @pytest.mark.parametrize("streamed", [False, True])
 def test_bodies(body: bytes, streamed: bool) -> None:
-    """Bytes, depths and numbers that nobody sends in earnest: passed on as they are, and never counted as tokens."""
+    """Bytes, depths and numbers that nobody sends in earnest:
+    passed on as they are, and never counted as tokens.
+    """
     wire = body
     if streamed:
         line = body.replace(
@@ -179,7 +189,9 @@ def bomb(encoding: str, size: int) -> bytes:
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 def test_bomb(encoding: str, kind: str) -> None:
-    """A body that becomes 512 MiB, which the host passes on undecoded, costs us neither that memory nor that time."""
+    """A body that becomes 512 MiB, which the host passes on undecoded,
+    costs us neither that memory nor that time.
+    """
     wire = bomb(encoding, 512)
     lines = (b"content-encoding: " + encoding.encode(), b"content-length: %d" % len(wire))
     _, seen = both(lambda: [head(kind, *lines), wire])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,12 +13,10 @@ import pytest
 import lz_otel
 from lz_otel.errors import ConfigurationError
 from lz_otel.testing import capture
-from tests.safety.processes import run
+from tests.processes import run
 from tests.wire_doubles import A_JSON, transport
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+PROGRAMS = Path(__file__).parent / "programs"
 URL = "https://api.anthropic.com/v1/messages"
 TAG = '<layer-zero enabled="true" prune_ratio="0.32"/>\nYou help.'
 BODY: dict[str, Any] = {
@@ -39,7 +38,9 @@ def lines(*paths: Path) -> list[dict[str, Any]]:
 
 
 def test_rotation_and_mode(tmp_path: Path) -> None:
-    """The audit log is rotated at its size, keeps as many old files as it may, and only its owner can read any of them."""
+    """The audit log is rotated at its size, keeps as many old files as it may,
+    and only its owner can read any of them.
+    """
     path = tmp_path / "audit.log"
     path.write_text("")
     path.chmod(0o644)  # it was there before, and open to all
@@ -52,7 +53,7 @@ def test_rotation_and_mode(tmp_path: Path) -> None:
     assert [f.name for f in files] == ["audit.log", "audit.log.1", "audit.log.2"]
     assert {stat.S_IMODE(f.stat().st_mode) for f in files} == {0o600}
     assert all(f.stat().st_size <= 4000 for f in files)
-    assert all(entry["log_type"] == "layer_zero_audit" for entry in lines(*files))
+    assert {entry["log_type"] for entry in lines(*files)} == {"layer_zero_audit"}
 
 
 def test_a_path_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
@@ -63,41 +64,12 @@ def test_a_path_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
         assert not lz_otel.status().enabled
 
 
-FULL = """
-import json, logging, pathlib, resource, signal, sys
-import httpx2, lz_otel
-from lz_otel.testing import capture
-from tests.safety import test_logs as t
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-records = []
-class Keep(logging.Handler):
-    def emit(self, record): records.append(record.getMessage())
-logging.getLogger("lz_otel").addHandler(Keep())
-path = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else PATH)
-with capture(audit_log=str(path)) as seen:
-    log = lz_otel._runtime.current().audit
-    one = t.client()
-    def calls(n):
-        for _ in range(n):
-            assert one.post(t.URL, json=t.BODY).json() == t.A_JSON
-        seen.store.snapshot()
-        log._queue.join()
-    calls(5)
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
-    calls(20)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    calls(5)
-    lost = seen.value("lz.internal.errors", where="audit")
-    assert seen.value("gen_ai.client.inference.duration", lz_ending="ok") == 30
-print(json.dumps([lost, records]))
-"""
-
-
 def test_a_full_disk(tmp_path: Path) -> None:
-    """A full disk costs entries, not calls: each is counted, one warning when it begins and one line when it ends."""
+    """A full disk costs entries, not calls:
+    each is counted, one warning when it begins and one line when it ends.
+    """
     path = tmp_path / "audit.log"
-    lost, told = json.loads(run(f"PATH = {str(path)!r}\n" + FULL))
+    lost, told = json.loads(run(PROGRAMS / "full_disk.py", str(path)).stdout)
     assert lost >= 19
     assert [("cannot be written" in line, "can be written again" in line) for line in told] == [
         (True, False),

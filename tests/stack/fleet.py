@@ -2,9 +2,9 @@
 
     python fleet.py '[{"job": "healthy", "scenario": "healthy", "rate": 8, "clock": 1}]'
 
-The official SDKs are imported once, then there is a fork for each job. Each writes one line of JSON when it is ready:
-its job, the ports of its ``/metrics`` and of its simulator. All begin to make calls at the first line on standard
-input, and end when that ends.
+The official SDKs are imported once, then there is a fork for each job. Each writes one line of JSON when it
+is ready: its job, the ports of its ``/metrics`` and of its simulator. All begin to make calls at the first
+line on standard input, and end when that ends.
 """
 
 from __future__ import annotations

@@ -129,7 +129,8 @@ class Sink:
 
 
 def alertmanager_config(folder: Path, sink: Sink) -> Path:
-    """The committed file with its template: waiting times shortened, secrets and chat on the sink, no mail, no pager.
+    """The committed file with its template:
+    waiting times shortened, secrets and chat on the sink, no mail, no pager.
 
     Routes, inhibitions, receivers' names and webhooks stay as they are.
     """
@@ -151,7 +152,9 @@ def alertmanager_config(folder: Path, sink: Sink) -> Path:
 
 
 def prometheus_config(folder: Path, services: list[Service], alertmanager: int, config: Config) -> Path:
-    """stack/prometheus.yml with its two kinds of scrape for each service, and the rules of a configuration."""
+    """stack/prometheus.yml with its two kinds of scrape for each service,
+    and the rules of a configuration.
+    """
     from lz_otel.bundle.render import files
 
     for path, text in files(config, with_dashboards=False).items():

@@ -1,9 +1,11 @@
-"""From a provider's fault to somebody's phone: simulator, lz_otel, Prometheus, Alertmanager, sink; all scenarios at once.
+"""From a provider's fault to somebody's phone: simulator, lz_otel, Prometheus, Alertmanager, sink;
+all scenarios at once.
 
-Every scenario is a job of its own: a process with a simulator, lz_otel and the demo's driver. One real Prometheus
-scrapes them all, with the committed rules as a configuration with short windows renders them; one real Alertmanager
-with the committed file tells the stack's own sink. A quarter of an hour is 27 seconds here, and a call in this time
-weighs thirty times as much, so the guards against low traffic are lower in proportion. No rule is edited.
+Every scenario is a job of its own: a process with a simulator, lz_otel and the demo's driver. One real
+Prometheus scrapes them all, with the committed rules as a configuration with short windows renders them; one
+real Alertmanager with the committed file tells the stack's own sink. A quarter of an hour is 27 seconds here,
+and a call in this time weighs thirty times as much, so the guards against low traffic are lower in
+proportion. No rule is edited.
 """
 
 from __future__ import annotations
@@ -259,7 +261,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         broken = [(r["name"], r["lastError"]) for g in groups for r in g["rules"] if r.get("lastError")]
         seen.ended = time.monotonic() - start
         print(
-            f"\n{seen.table()}\n{len(EXPECTED)} scenarios in {seen.ended:.0f} s; one evaluation of all rules: "
+            f"\n{seen.table()}\n{len(EXPECTED)} scenarios in {seen.ended:.0f} s; "
+            f"one evaluation of all rules: "
             f"{seen.evaluation:.2f} s; {len(sink.notifications)} notifications"
         )
         assert broken == []
@@ -273,7 +276,9 @@ def test_every_scenario_is_here() -> None:
 
 @pytest.mark.parametrize("job", EXPECTED)
 def test_a_scenario_ends_in_its_notifications(run: Run, job: str) -> None:
-    """The alerts that fire are those of the scenario and no others; the right receiver hears of them, or nobody."""
+    """The alerts that fire are those of the scenario and no others;
+    the right receiver hears of them, or nobody.
+    """
     expected = EXPECTED[job]
     wanted = {*expected.sent, *expected.shown, *expected.muted}
     assert run.alerts(job) - set(expected.may) == wanted
@@ -295,12 +300,16 @@ def test_the_healthy_service_fires_nothing_but_the_watchdog(run: Run) -> None:
 
 @pytest.mark.parametrize("job", [j for j, e in EXPECTED.items() if e.sent])
 def test_notifications_can_be_acted_on(run: Run, job: str) -> None:
-    """Each has its severity, a summary, a description with job and figure, a runbook and a dashboard of the job."""
+    """Each has its severity, a summary, a description with job and figure,
+    a runbook and a dashboard of the job.
+    """
     severity = {"page": "critical", "ticket": "warning"}
     for alert, receivers in EXPECTED[job].receivers().items():
         for receiver in receivers:
-            for one in (a for note in run.sent[job, alert, receiver] for a in note.body["alerts"]):
-                labels, texts = one["labels"], one["annotations"]
+            sent = [a for note in run.sent[job, alert, receiver] for a in note.body["alerts"]]
+            assert sent
+            for notified in sent:
+                labels, texts = notified["labels"], notified["annotations"]
                 assert (labels["alertname"], labels["job"], labels["severity"]) == (
                     alert,
                     job,

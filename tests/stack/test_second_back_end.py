@@ -1,4 +1,6 @@
-"""The recording rules give the same on Prometheus by scrape and on VictoriaMetrics by OTLP, from one process."""
+"""The recording rules give the same on Prometheus by scrape and on VictoriaMetrics by OTLP,
+from one process.
+"""
 
 from __future__ import annotations
 
@@ -158,7 +160,9 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any,
 
 
 def test_rules_and_alerts_give_the_same(both: tuple[Any, Any, int, int]) -> None:
-    """Every recording rule has the same series on both, with values that agree; every alert is true for the same."""
+    """Every recording rule has the same series on both, with values that agree;
+    every alert is true for the same.
+    """
     first, second, start, end = both
     rules = recording.rules(CONFIG)
     different, far, empty, compared = [], [], set(), 0

@@ -59,7 +59,9 @@ def test_an_exit_in_the_middle_of_a_batch_keeps_what_was_read(monkeypatch: pytes
 
 
 def test_a_batch_ends_though_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What ends while a batch is read is left to the next one: no call of the host works for all others for ever."""
+    """What ends while a batch is read is left to the next one:
+    no call of the host works for all others for ever.
+    """
     with capture() as seen:
         http = client()
         read: list[int] = []
@@ -107,7 +109,7 @@ def test_a_log_that_fails_does_not_lose_the_call(wrong: Exception) -> None:
 
 
 def test_a_scrape_sets_no_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scrape that counts a stream in flight while the host's thread opens it does not take its reader away."""
+    """A scrape that counts a stream while the host's thread opens it does not take its reader away."""
     with capture() as seen:
         original, main = _extract.identify, threading.get_ident()
         inside, release = threading.Event(), threading.Event()
