@@ -301,7 +301,7 @@ def compose(
         text, tool = _structured(unit, valid), None
     elif intent:
         offset = memory.output(ctx, fingerprint, intent)
-        text, tool = words(offset, int(answers.output_tokens[0] + offset * 40)), None
+        text, tool = words(offset, int(answers.output_tokens.low + offset * 40)), None
     elif symbolic:
         text, tool = words(int.from_bytes(fingerprint[:4], "big") / 2**32, wanted), None
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lz_otel.lab.simulator._draw import Draw
 
 if TYPE_CHECKING:
+    from lz_otel.lab.simulator._schema import Range
     from lz_otel.lab.simulator._truth import Mechanism, Record
     from lz_otel.lab.simulator.scenario import Behaviour
 
@@ -91,7 +92,7 @@ class Context:
         """Write what a mechanism came to into the truth."""
         self.record.mechanisms[name] = mechanism
 
-    def faster(self, name: str, band: tuple[float, float]) -> None:
+    def faster(self, name: str, band: Range) -> None:
         """A mechanism serves the answer in this time, unless a faster one does already."""
         ms = self.draw.band(name, band)
         if self.total_ms is None or ms < self.total_ms:

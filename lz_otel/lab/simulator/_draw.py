@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lz_otel.lab.simulator._schema import Range
+
 __all__ = ["Draw"]
 
 _T = TypeVar("_T")
@@ -44,10 +46,9 @@ class Draw:
             return False
         return rate >= 1.0 or self.unit(name) < rate
 
-    def band(self, name: str, band: tuple[float, float]) -> float:
-        """A number between the two ends."""
-        low, high = band
-        return low + (high - low) * self.unit(name)
+    def band(self, name: str, band: Range) -> float:
+        """Return a number between the two ends."""
+        return band.low + (band.high - band.low) * self.unit(name)
 
     def integer(self, name: str, low: int, high: int) -> int:
         """A whole number between the two ends, both included."""

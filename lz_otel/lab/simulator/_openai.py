@@ -12,6 +12,7 @@ from lz_otel.lab.simulator import _openai_wire as wire
 from lz_otel.lab.simulator._broken import break_openai
 from lz_otel.lab.simulator._content import compose, last_user_text
 from lz_otel.lab.simulator._context import Answer, Context
+from lz_otel.lab.simulator._schema import Range
 from lz_otel.lab.simulator._tokens import encode, openai_blocks, tokens_of
 from lz_otel.lab.simulator._truth import Mechanism, hide
 
@@ -23,6 +24,7 @@ __all__ = ["OpenAI"]
 
 _JSON = (b"content-type", b"application/json")
 _DECODE = msgspec.json.Decoder().decode
+_EMBEDDING_MS = Range(30.0, 90.0)
 _WRITES_COST = ("gpt-5.6", "gpt-6")  # models that report written tokens (D)
 
 
@@ -94,7 +96,7 @@ class OpenAI:
         ctx.record.input_tokens = sum(tokens_of(i.encode()) if isinstance(i, str) else len(i) for i in inputs)
         ctx.record.uncached_tokens = ctx.record.input_tokens
         latency = ctx.behaviour.latency
-        ctx.total_ms = ctx.draw.band("latency", (30.0, 90.0)) * latency.scale
+        ctx.total_ms = ctx.draw.band("latency", _EMBEDDING_MS) * latency.scale
         ctx.record.waited_ms = round(ctx.total_ms, 3)
         return wire.embeddings(ctx, len(inputs))
 
@@ -139,7 +141,7 @@ class OpenAI:
             ms *= behaviour.prompt_cache.latency_share
         ctx.total_ms = ms * latency.scale
         record.waited_ms = round(ctx.total_ms, 3)
-        pieces = ctx.draw.integer("chunks", int(latency.chunks[0]), int(latency.chunks[1]))
+        pieces = ctx.draw.integer("chunks", int(latency.chunks.low), int(latency.chunks.high))
         chat = record.api == "chat"
         answer_id = ("chatcmpl-" if chat else "resp_") + f"sim{record.ordinal:020x}"
         if ctx.stream:

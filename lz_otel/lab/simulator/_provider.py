@@ -225,8 +225,8 @@ class Provider:
         message_id = f"msg_sim{record.ordinal:020x}"
         extra = self._diagnostics(ctx, message_id, cached)
         if ctx.stream:
-            low, high = behaviour.latency.chunks
-            pieces = ctx.draw.integer("chunks", int(low), int(high))
+            chunks = behaviour.latency.chunks
+            pieces = ctx.draw.integer("chunks", int(chunks.low), int(chunks.high))
             told = masks(ctx, pieces) if masked else None
             if told is not None:  # short texts give fewer deltas than planned
                 used = len(_messages.cut_up(content.text, pieces))

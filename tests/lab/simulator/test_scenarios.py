@@ -68,7 +68,7 @@ def test_each_scenario_differs_from_the_healthy_one(name: str) -> None:
         ("[[phases]]\nafter = 5\n[[phases]]\nafter = 5", ("phases[1].after", "5")),
         ("[traffic]\nrate = 0", ("traffic.rate", "0")),
         ("[[traffic.routes]]\nshare = 1", ("traffic.routes[0].name",)),
-        ("[[traffic.routes]]\nname = 'a'\nintents = {loud = 1}", ("intents", "'creative'")),
+        ("[[traffic.routes]]\nname = 'a'\nintents = {loud = 1}", ("intents.loud", "creative")),
         (
             "[[traffic.routes]]\nname = 'a'\n[[traffic.routes]]\nname = 'a'",
             ("traffic.routes[1].name", "no other route"),
