@@ -8,7 +8,6 @@ with so many processes, evaluates every rule once and every query of every dashb
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import re
@@ -22,7 +21,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
 
 from lz_otel.bundle import alerts, recording
 from lz_otel.bundle.config import Config, seconds
@@ -170,39 +171,32 @@ def _report(timings: Sequence[Timing], say: Callable[[str], object]) -> None:
         )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; status 1 when the slowest panel of the Overview needs a second or more."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lz_otel.lab.history.growth", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--instances", type=int, default=100, help="processes (default %(default)s)")
-    parser.add_argument("--models", type=int, default=2, help="models per route (default %(default)s)")
-    parser.add_argument("--routes", type=int, default=3, help="routes (default %(default)s)")
-    parser.add_argument(
-        "--binary", default="prometheus", help="program to start (default: %(default)s on PATH)"
-    )
-    args = parser.parse_args(argv)
-
-    def say(line: str) -> None:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-    binary = shutil.which(args.binary)
-    if binary is None:
-        sys.stderr.write(f"lz-otel: {args.binary} is not on PATH; name it with --binary\n")
-        return 2
-    plan = history.Plan(
-        hours=1.0, step=60, instances=1, models=args.models, routes=args.routes, jobs=("families",)
-    )
+def main(
+    instances: Annotated[int, typer.Option(help="Processes.")] = 100,
+    models: Annotated[int, typer.Option(help="Models per route.")] = 2,
+    routes: Annotated[int, typer.Option(help="Routes.")] = 3,
+    binary: Annotated[str, typer.Option(help="Program to start, on PATH.")] = "prometheus",
+) -> None:
+    """Measure what rules and dashboards cost; status 1 when the slowest panel of the Overview needs a second."""
+    program = shutil.which(binary)
+    if program is None:
+        sys.stderr.write(f"lz-otel: {binary} is not on PATH; name it with --binary\n")
+        raise typer.Exit(2)
+    plan = history.Plan(hours=1.0, step=60, instances=1, models=models, routes=routes, jobs=("families",))
     try:
-        with tempfile.TemporaryDirectory() as folder, _server(binary, Path(folder)) as url:
-            timings = measure(url, plan, args.instances, Config(), say)
+        with tempfile.TemporaryDirectory() as folder, _server(program, Path(folder)) as url:
+            timings = measure(url, plan, instances, Config(), _say)
     except (ConfigurationError, OSError) as error:
         sys.stderr.write(f"lz-otel: {error}\n")
-        return 2
-    _report(timings, say)
-    return int(max(t.seconds for t in timings if "Overview" in t.kind) >= 1.0)
+        raise typer.Exit(2) from None
+    _report(timings, _say)
+    raise typer.Exit(int(max(t.seconds for t in timings if "Overview" in t.kind) >= 1.0))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -11,14 +11,12 @@ those that the library would expose. The same plan gives the same series.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
 import random
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from lz_otel.errors import ConfigurationError
@@ -29,8 +27,20 @@ from lz_otel.lab.history._traffic import MODELS, VERSIONS, Flow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-__all__ = ["INCIDENTS", "History", "Incident", "Plan", "generate", "main", "openmetrics", "push", "staged"]
+__all__ = [
+    "INCIDENTS",
+    "History",
+    "Incident",
+    "Plan",
+    "generate",
+    "incidents",
+    "openmetrics",
+    "push",
+    "run",
+    "staged",
+]
 
 
 class Incident(NamedTuple):
@@ -259,73 +269,50 @@ def _heads(labels: tuple[tuple[str, str], ...], copies: int) -> Iterator[bytes]:
         yield _remote_write.encode_labels(changed)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line of the generator; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="lz-otel simulate --history", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--hours", type=float, default=6.0, help="length (default %(default)s)")
-    parser.add_argument("--step", type=int, default=30, help="seconds between samples (default %(default)s)")
-    parser.add_argument(
-        "--end", type=float, default=0.0, help="epoch seconds of the last sample (default: now)"
-    )
-    parser.add_argument("--instances", type=int, default=2, help="processes per job (default %(default)s)")
-    parser.add_argument("--models", type=int, default=2, help="models per route (default %(default)s)")
-    parser.add_argument("--routes", type=int, default=4, help="routes (default %(default)s)")
-    parser.add_argument(
-        "--rate", type=float, default=2.0, help="calls per second and instance (default %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="(default %(default)s)")
-    parser.add_argument(
-        "--incident",
-        action="append",
-        default=[],
-        metavar="NAME[@BEGIN+LENGTH]",
-        help=f"stage one, at so many seconds from the start; repeatable: {', '.join(INCIDENTS)}",
-    )
-    parser.add_argument("--all-incidents", action="store_true", help="stage all of them, one after the other")
-    parser.add_argument(
-        "--out", type=Path, help="write OpenMetrics text to this file (default: standard output)"
-    )
-    parser.add_argument("--push", metavar="URL", help="send to a Prometheus by remote write instead")
-    args = parser.parse_args(argv)
-    try:
-        names = list(INCIDENTS) if args.all_incidents else [n for n in args.incident if "@" not in n]
-        incidents = staged(names, args.hours) + tuple(_timed(n) for n in args.incident if "@" in n)
-        plan = Plan(
-            hours=args.hours,
-            step=args.step,
-            end=args.end,
-            instances=args.instances,
-            models=args.models,
-            routes=args.routes,
-            seed=args.seed,
-            incidents=incidents,
-            rate=args.rate,
-        )
-        history = generate(plan)
-        if args.push:
-            push(history, args.push)
-        elif args.out:
-            with args.out.open("w", encoding="utf-8") as file:
-                openmetrics(history, file)
-        else:
-            openmetrics(history, sys.stdout)
-    except (ConfigurationError, OSError) as error:
-        sys.stderr.write(f"lz-otel: {error}\n")
-        return 2
-    sys.stderr.write(f"{len(history.series)} series, {history.samples} samples\n")
-    return 0
+def incidents(wanted: Sequence[str], hours: float, *, every: bool = False) -> tuple[Incident, ...]:
+    """Return the incidents to stage, in a history so many hours long.
+
+    Args:
+        wanted: ``NAME`` (spread evenly) or ``NAME@BEGIN+LENGTH`` in seconds.
+        hours: length of the history.
+        every: stage all of them, spread evenly, beside those with a time.
+
+    Raises:
+        ConfigurationError: a time cannot be read.
+    """
+    untimed = list(INCIDENTS) if every else [text for text in wanted if "@" not in text]
+    return staged(untimed, hours) + tuple(_timed(text) for text in wanted if "@" in text)
 
 
 def _timed(text: str) -> Incident:
-    name, _, rest = text.partition("@")
-    begin, _, length = rest.partition("+")
+    name, _, times = text.partition("@")
+    begin, _, length = times.partition("+")
     try:
         return Incident(name, float(begin), float(length))
     except ValueError:
         raise ConfigurationError("--incident", text, "NAME or NAME@BEGIN+LENGTH in seconds") from None
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(plan: Plan, *, push_to: str = "", out: Path | None = None) -> int:
+    """Generate a history and send it to a Prometheus, or write it to a file or standard output.
+
+    Returns:
+        Exit status: 0, or 2 when it cannot be written or sent.
+
+    Raises:
+        ConfigurationError: an incident is unknown, or a number is out of range.
+    """
+    history = generate(plan)
+    try:
+        if push_to:
+            push(history, push_to)
+        elif out:
+            with out.open("w", encoding="utf-8") as file:
+                openmetrics(history, file)
+        else:
+            openmetrics(history, sys.stdout)
+    except OSError as error:
+        sys.stderr.write(f"lz-otel: {error}\n")
+        return 2
+    sys.stderr.write(f"{len(history.series)} series, {history.samples} samples\n")
+    return 0

@@ -276,16 +276,21 @@ def test_replayed_alerts(true_at: list[int], wait: float, keep: float, fires: li
     assert _firing(true_at, Alert("A", "up", wait, keep), 60, 600) == fires
 
 
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It writes a file and says how much; a mistake is one line and status 2."""
+def test_run_writes_a_file_and_says_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is OpenMetrics text; a server that cannot be reached is one line and status 2."""
     out = tmp_path / "history.om"
-    arguments = ["--hours", "0.1", "--instances", "1", "--models", "1", "--end", str(END), "--out", str(out)]
-    assert history.main([*arguments, "--incident", "layer-down@60+120"]) == 0
+    plan = dataclasses.replace(SHORT, incidents=history.incidents(["layer-down@60+120"], SHORT.hours))
+    assert 0 == history.run(plan, out=out)
     assert out.read_text().endswith("# EOF\n")
     assert "series" in capsys.readouterr().err
-    assert history.main([*arguments, "--incident", "layer-down@soon"]) == 2
-    assert "--incident='layer-down@soon'" in capsys.readouterr().err
-    assert (
-        history.main(["--hours", "0.1", "--models", "1", "--instances", "1", "--push", "http://127.0.0.1:9"])
-        == 2
-    )
+    assert 2 == history.run(plan, push_to="http://127.0.0.1:9")
+    assert 1 == len(capsys.readouterr().err.splitlines())
+
+
+def test_incidents_with_and_without_a_time() -> None:
+    """A time stands where it says, names are spread, and a time that cannot be read is named."""
+    assert (history.Incident("layer-down", 60.0, 120.0),) == history.incidents(["layer-down@60+120"], 1)
+    assert history.staged(["layer-down", "restart"], 2) == history.incidents(["layer-down", "restart"], 2)
+    assert history.staged(list(history.INCIDENTS), 6) == history.incidents([], 6, every=True)
+    with pytest.raises(ConfigurationError, match="--incident='layer-down@soon'"):
+        history.incidents(["layer-down@soon"], 1)
