@@ -1,12 +1,11 @@
 """Calls of a made-up service, counted by the rules that count real ones.
 
-A route's calls to one model end in few different ways. Each way is one ended call with the share of the calls that
-end so; `lz_otel._measure.rules` says what it adds to which metric.
+A route's calls to one model end in few different ways. Each way is one ended call with the share of the calls
+that end so; `lz_otel._measure.rules` says what it adds to which metric.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel import catalogue as c
@@ -15,7 +14,7 @@ from lz_otel._extract.limits import Limit
 from lz_otel._judge.result import Result
 from lz_otel._measure import rules
 from lz_otel._price.cost import Cost
-from lz_otel.lab.history._figures import EMBEDDER, Hit, Model, hit_of, limits_of, measurements
+from lz_otel.lab.history._figures import EMBEDDER, Hit, Model, hit_of, measurements
 from lz_otel.model import Ending, Facts, Verdict
 
 if TYPE_CHECKING:
@@ -24,33 +23,46 @@ if TYPE_CHECKING:
     from lz_otel.lab.history._incidents import State
     from lz_otel.lab.history._series import Row
 
-__all__ = ["Flow", "active", "embeddings", "rows"]
+__all__ = ["Flow", "Route", "embeddings", "rows"]
 
 
-@dataclass(frozen=True)
-class Flow:
-    """Calls of one route to one model.
+_LIMITS = (("requests", 4000, 1.0), ("input_tokens", 2_000_000, 0.8), ("output_tokens", 400_000, 0.95))
+
+
+class Route(NamedTuple):
+    """Calls of one operation.
+
+    Attributes:
+        share: of the calls of an instance.
+        tokens: input and output tokens per call.
+        groups: mechanisms asked for, by A/B group.
+    """
+
+    name: str
+    share: float
+    stream: bool
+    tokens: tuple[int, int]
+    groups: dict[str, tuple[str, ...]]
+
+
+class Flow(NamedTuple):
+    """Calls of one route and group to one model.
 
     Attributes:
         per_second: calls per second of one instance.
-        mechanisms: what can serve or shorten them.
-        tokens: input and output tokens per call.
         second: the model that steps in when this one fails, or empty.
     """
 
-    route: str
+    route: Route
+    group: str
     model: Model
     per_second: float
-    mechanisms: tuple[str, ...] = ()
-    group: str = ""
-    stream: bool = False
-    tokens: tuple[int, int] = (1800, 220)
-    second: str = ""
+    second: str
 
     @property
     def common(self) -> tuple[str, ...]:
         """Values of the common attributes."""
-        return ("chat", self.model.provider, self.model.name, self.route, self.group)
+        return ("chat", self.model.provider, self.model.name, self.route.name, self.group)
 
 
 class _Way(NamedTuple):
@@ -79,6 +91,7 @@ def rows(flow: Flow, state: State) -> list[Row]:
     out += _attempts(flow, state, answered)
     failed = sum(share for share, way in ways if way.ending == Ending.ERROR)
     out += _operation(flow, state, failed, served)
+    out.append((c.CALL_ACTIVE, flow.common, _seconds(flow, state) / 30, 1.0))  # begun in the last half minute
     return _added_up(out)
 
 
@@ -101,12 +114,7 @@ def _added_up(every: Iterable[Row]) -> list[Row]:
 
 
 def _seconds(flow: Flow, state: State) -> float:
-    return flow.model.seconds * state.slow * (1.4 if flow.stream else 1.0)
-
-
-def active(flow: Flow, state: State, calls: float) -> float:
-    """Return how many calls are in progress where so many begin in half a minute."""
-    return round(calls / 30 * _seconds(flow, state))
+    return flow.model.seconds * state.slow * (1.4 if flow.route.stream else 1.0)
 
 
 def _overloaded(flow: Flow, state: State) -> float:
@@ -124,7 +132,7 @@ def _ways(flow: Flow, state: State) -> list[tuple[float, _Way]]:
         (state.errors * 0.3, _Way(Ending.ERROR, 30.0, "APITimeoutError", None)),
         (0.002, _Way(Ending.CANCELLED, slow * 0.5, status=None)),
     ]
-    if flow.stream:
+    if flow.route.stream:
         ways += [
             (0.006, _Way(Ending.ABANDONED, slow * 0.5)),
             (state.cut, _Way(Ending.INCOMPLETE, slow * 0.6, "incomplete_stream")),
@@ -142,7 +150,8 @@ def _ways(flow: Flow, state: State) -> list[tuple[float, _Way]]:
 def _asked(flow: Flow) -> tuple[str, ...]:
     """Return a flow's mechanisms in the order in which they can serve a call."""
     order = (mechanisms.REPLAYS, mechanisms.REPLACES, mechanisms.SHORTENS)
-    return tuple(name for effect in order for name in mechanisms.of_effect(effect) if name in flow.mechanisms)
+    asked = flow.route.groups[flow.group]
+    return tuple(name for effect in order for name in mechanisms.of_effect(effect) if name in asked)
 
 
 def _verdicts(asked: Sequence[str], state: State) -> Iterator[tuple[float, tuple[Verdict, ...]]]:
@@ -167,7 +176,7 @@ def _verdicts(asked: Sequence[str], state: State) -> Iterator[tuple[float, tuple
             continue
         remaining = later
         if verdict.decision == "hit" and effect != mechanisms.SHORTENS:
-            # The provider's own cache is not asked where another served, and nothing is where an answer was stored
+            # A provider's own cache is not asked where an engine served; nothing is, where a stored answer was
             families = effect == mechanisms.REPLACES
             shortening = mechanisms.of_effect(mechanisms.SHORTENS) if families else ()
             remaining = [m for m in later if m in shortening and m in mechanisms.FAMILIES]
@@ -181,7 +190,7 @@ def _ended(flow: Flow, state: State, way: _Way, verdicts: tuple[Verdict, ...]) -
     hit = hit_of(served_by) if served_by else Hit()
     seconds = hit.seconds if served_by else way.seconds
     facts = Facts(flow.model.provider, "chat", inference=True, llm_call=True)
-    facts.stream = flow.stream
+    facts.stream = flow.route.stream
     facts.malformed = list(way.malformed)
     first: float | None = None
     if way.ending == Ending.OK:
@@ -189,10 +198,14 @@ def _ended(flow: Flow, state: State, way: _Way, verdicts: tuple[Verdict, ...]) -
         prompt_cache = next((v.decision for v in verdicts if v.mechanism == "prompt_cache"), "")
         _fill(facts, flow, hit, prompt_cache, full=not served_by)
         facts.first_content_at, facts.last_content_at = first, seconds
-        pieces = flow.tokens[1] // 4
+        pieces = flow.route.tokens[1] // 4
         facts.chunk_gaps = ((), seconds - first, pieces)
-    results = [_result(flow, state, facts, verdict) for verdict in verdicts]
-    usd = _usd(flow, state, facts, hit) if way.priced and way.ending == Ending.OK else None
+    money = _Money(flow, state, facts)
+    written = facts.cache_write_tokens or 0
+    results = [
+        Result(v, tuple(measurements(v, flow.route.tokens, written, state)), money.saved(v)) for v in verdicts
+    ]
+    usd = money.paid(hit) if way.priced and way.ending == Ending.OK else None
     return _call(flow.common, flow.model.name, facts, way, seconds, first, results, usd)
 
 
@@ -223,7 +236,7 @@ def _call(
 
 def _fill(facts: Facts, flow: Flow, hit: Hit, prompt_cache: str, *, full: bool) -> None:
     """Write a call's usage into its facts."""
-    prompt, output = flow.tokens
+    prompt, output = flow.route.tokens
     facts.usage_seen = facts.output_final = True
     facts.input_tokens = prompt
     facts.output_tokens = output if hit.output else 0
@@ -235,36 +248,30 @@ def _fill(facts: Facts, flow: Flow, hit: Hit, prompt_cache: str, *, full: bool) 
             facts.cache_write_tokens = round(prompt * 0.75) if prompt_cache == "miss" else 0
 
 
-def _prices(flow: Flow, state: State) -> tuple[float, float]:
-    """Return USD per token of input and of output."""
-    return flow.model.input_usd * state.price / 1e6, flow.model.output_usd * state.price / 1e6
+class _Money:
+    """What one call costs, and what each of its mechanisms saved, USD."""
 
+    def __init__(self, flow: Flow, state: State, facts: Facts) -> None:
+        prompt, output = flow.route.tokens
+        self._input = prompt * flow.model.input_usd * state.price / 1e6
+        self._output = output * flow.model.output_usd * state.price / 1e6
+        cached = 0.9 * (facts.cache_read_tokens or 0) - 0.25 * (facts.cache_write_tokens or 0)
+        self._saved = {"prompt_cache": self._input * cached / prompt, "pruning": self._input * state.pruned}
 
-def _cached_usd(facts: Facts, price: float) -> float:
-    """Return what the prompt cache saved, less what writing to it cost."""
-    return price * (0.9 * (facts.cache_read_tokens or 0) - 0.25 * (facts.cache_write_tokens or 0))
+    def paid(self, hit: Hit) -> float:
+        """Return the price of the call, served like this."""
+        full = self._input * hit.input_price + self._output * hit.output_price
+        return full - self._saved["prompt_cache"]
 
-
-def _usd(flow: Flow, state: State, facts: Facts, hit: Hit) -> float:
-    (prompt, output), (price, output_price) = flow.tokens, _prices(flow, state)
-    paid = prompt * price * hit.input_price + output * output_price * hit.output_price
-    return paid - _cached_usd(facts, price)
-
-
-def _result(flow: Flow, state: State, facts: Facts, verdict: Verdict) -> Result:
-    """Return what a mechanism concludes of a call: verdict, measurements and money saved."""
-    name, decision = verdict.mechanism, verdict.decision
-    (prompt, output), (price, output_price) = flow.tokens, _prices(flow, state)
-    saved = 0.0
-    if name == "prompt_cache":
-        saved = _cached_usd(facts, price)
-    elif decision == "hit" and name == "pruning":
-        saved = prompt * state.pruned * price
-    elif decision == "hit":
+    def saved(self, verdict: Verdict) -> float:
+        """Return what the mechanism saved; negative where the call cost more with it."""
+        name = verdict.mechanism
+        if name == "prompt_cache" or (verdict.decision == "hit" and name in self._saved):
+            return self._saved[name]
+        if verdict.decision != "hit":
+            return 0.0
         hit = hit_of(name)
-        saved = prompt * price * (1 - hit.input_price) + output * output_price * (1 - hit.output_price)
-    counted = measurements(name, decision, flow.tokens, facts.cache_write_tokens or 0, state)
-    return Result(verdict, tuple(counted), saved)
+        return self._input * (1 - hit.input_price) + self._output * (1 - hit.output_price)
 
 
 def _attempts(flow: Flow, state: State, answered: float) -> Iterator[Row]:
@@ -280,16 +287,15 @@ def _attempts(flow: Flow, state: State, answered: float) -> Iterator[Row]:
             yield from _shared(share, rules.attempt(flow.common, status, status))
             yield from _shared(share * 0.2, rules.attempt(flow.common, status, None))
     yield from _shared(answered, rules.attempt(flow.common, "200", None))
-    limits = [
-        Limit(resource, limit, left, round(60 * (1 - left / limit)))
-        for resource, limit, left in limits_of(state)
-    ]
-    yield from _shared(1.0, rules.limits(flow.common, limits))
+    for resource, limit, share in _LIMITS:
+        left = state.headroom * share
+        said = Limit(resource, limit, round(limit * left), round(60 * (1 - left)))
+        yield from _shared(1.0, rules.limits(flow.common, [said]))
 
 
 def _operation(flow: Flow, state: State, failed: float, fast: float) -> Iterator[Row]:
     """Yield what operations of the flow's route report, one operation a call."""
-    if not flow.route:
+    if not flow.route.name:
         return
     slow = _seconds(flow, state)
     stepped = failed * 0.7 if flow.second else 0.0
@@ -299,7 +305,7 @@ def _operation(flow: Flow, state: State, failed: float, fast: float) -> Iterator
         "error": (failed - stepped, 4.0, 2.0),
         "full": (1.0 - fast - failed, slow, 1.0),
     }
-    where = (flow.route, flow.group)
+    where = (flow.route.name, flow.group)
     for outcome, (share, seconds, calls) in outcomes.items():
         yield c.OP_DURATION, (*where, outcome), share, seconds
         yield c.OP_CALLS, (*where, outcome), share, calls

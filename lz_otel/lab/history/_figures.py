@@ -1,7 +1,7 @@
 """Figures of a made-up service: its models, and what a mechanism's hits look like.
 
-They are chosen to look like the healthy ranges of the signal contract (C); nothing here is measured. A mechanism
-that has no figures here gets plain ones: for each of its metrics one in each label set.
+They are chosen to look like the healthy ranges of the signal contract (C); nothing here is measured. A
+mechanism that has no figures here gets plain ones: for each of its metrics one in each label set.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lz_otel.lab.history._incidents import State
+    from lz_otel.model import Verdict
 
-__all__ = ["EMBEDDER", "MODELS", "Hit", "Model", "hit_of", "limits_of", "measurements", "model", "spread_of"]
+__all__ = ["EMBEDDER", "MODELS", "Hit", "Model", "hit_of", "measurements", "model", "spread_of"]
 
 
 class Model(NamedTuple):
@@ -86,19 +87,19 @@ Figures = dict[tuple[str, ...], float]
 
 
 def measurements(
-    mechanism: str, decision: str, tokens: tuple[int, int], written: int, state: State
+    verdict: Verdict, tokens: tuple[int, int], written: int, state: State
 ) -> Iterator[tuple[c.Metric, tuple[str, ...], float]]:
     """Yield what a call with this verdict adds to the mechanism's own metrics, on average.
 
     Args:
-        mechanism, decision: the verdict.
+        verdict: of the mechanism.
         tokens: input and output tokens of the call.
         written: tokens written to the prompt cache.
         state: what is wrong at the moment.
     """
     known = _known(tokens, written, state)
     for metric in c.ALL:
-        if metric.mechanism == mechanism and decision in _WHEN.get(metric, ("hit",)):
+        if metric.mechanism == verdict.mechanism and verdict.decision in _WHEN.get(metric, ("hit",)):
             for labels, value in known.get(metric, _plain(metric)).items():
                 yield metric, labels, value
 
@@ -156,13 +157,3 @@ def spread_of(metric: c.Metric, value: float) -> tuple[float, float]:
     """Return how far observations of a metric are spread round a median, and the largest that occurs."""
     fast = metric.unit == "s" and value < 0.3  # engines vary less than models
     return _SPREADS.get(metric, 0.25 if fast else 0.5), _MOST.get(metric.unit, math.inf)
-
-
-def limits_of(state: State) -> Iterator[tuple[str, int, int]]:
-    """Yield the rate limits: resource, limit, and what is left of it."""
-    for resource, limit, share in (
-        ("requests", 4000, 1.0),
-        ("input_tokens", 2_000_000, 0.8),
-        ("output_tokens", 400_000, 0.95),
-    ):
-        yield resource, limit, round(limit * state.headroom * share)

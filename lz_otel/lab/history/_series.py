@@ -10,7 +10,7 @@ from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel.catalogue import COUNTER, HISTOGRAM, Metric
+from lz_otel.catalogue import COUNTER, HISTOGRAM, UP_DOWN, Metric
 from lz_otel.errors import CatalogueError
 from lz_otel.lab.history._figures import spread_of
 
@@ -127,7 +127,8 @@ class Process:
     def record(self, rows: Iterable[Row], times: float = 1.0) -> None:
         """Take rows so many times: add to counters, set gauges, observe for histograms.
 
-        Observations are spread round the value, log-normally.
+        Observations are spread round the value, log-normally. What goes up and down is a level that rises
+        with the calls.
         """
         for metric, key, share, value in rows:
             cell = self._cell(metric, key)
@@ -135,6 +136,8 @@ class Process:
                 cell.values[0] += times * share * value
             elif metric.kind == HISTOGRAM:
                 cell.observe(metric, times * share, value)
+            elif metric.kind == UP_DOWN:
+                cell.values[0] = round(times * share * value)
             else:
                 cell.values[0] = value
 

@@ -26,7 +26,7 @@ from lz_otel._measure.rules import zeros
 from lz_otel.bundle.promql import VENDOR_CACHE_HIT_RATE, VENDOR_DECOMPRESSION_P95, VENDOR_SLICE_EFFICIENCY
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.history import _remote_write
-from lz_otel.lab.history._calls import Flow, active, embeddings, rows
+from lz_otel.lab.history._calls import Flow, Route, embeddings, rows
 from lz_otel.lab.history._figures import MODELS, model
 from lz_otel.lab.history._incidents import INCIDENTS, State, incident
 from lz_otel.lab.history._series import Process, Row, Sampled
@@ -107,22 +107,6 @@ class History(NamedTuple):
         return sum(len(s.values) for s in self.series)
 
 
-class Route(NamedTuple):
-    """Calls of one operation.
-
-    Attributes:
-        tokens: input and output tokens per call.
-        share: of the calls of an instance.
-        groups: mechanisms asked for, by A/B group.
-    """
-
-    name: str
-    share: float
-    stream: bool
-    tokens: tuple[int, int]
-    groups: dict[str, tuple[str, ...]]
-
-
 _ROUTES = (
     Route("classify-ticket", 0.42, False, (900, 60), {"": ("symbolic", "prompt_cache")}),
     Route("draft-reply", 0.2, True, (2600, 320), {"": ("intent", "prompt_cache")}),
@@ -162,12 +146,10 @@ def _flows(plan: Plan, kind: str) -> list[Flow]:
     flows = []
     for at, route in enumerate(_routes(plan, kind)):
         models = [names[(at + i) % max(plan.models, len(MODELS))] for i in range(plan.models)]
-        for (i, name), (group, asked) in itertools.product(enumerate(models), route.groups.items()):
+        for (i, name), group in itertools.product(enumerate(models), route.groups):
             second = models[(i + 1) % len(models)] if len(models) > 1 else ""
             rate = plan.rate * route.share / (i + 1) / len(route.groups)
-            flows.append(
-                Flow(route.name, model(name), rate, asked, group, route.stream, route.tokens, second)
-            )
+            flows.append(Flow(route, group, model(name), rate, second))
     return flows
 
 
@@ -217,7 +199,7 @@ def _process(
     process = Process(target)
     flows = _flows(plan, kind)
     for flow in flows:
-        for metric, keys in zeros(flow.common, flow.mechanisms, first=True):
+        for metric, keys in zeros(flow.common, flow.route.groups[flow.group], first=True):
             process.touch(metric, keys)
     embedding = embeddings()
     mixes: dict[tuple[int, int], list[Row]] = {}
@@ -237,7 +219,6 @@ def _process(
             if mix is None:
                 mix = mixes[place, id(state)] = rows(flow, state)
             process.record(mix, calls)
-            process.record([(c.CALL_ACTIVE, flow.common, 1.0, active(flow, state, calls))])
             total += calls
         process.record(embedding, total * 0.1)
         _internal(process, state, total, version)
@@ -274,7 +255,7 @@ def staged(names: Sequence[str], hours: float, length: float = 1500.0) -> tuple[
 
 
 def openmetrics(history: History, out: IO[str]) -> None:
-    """Write OpenMetrics text with time stamps, as ``promtool tsdb create-blocks-from openmetrics`` reads it."""
+    """Write OpenMetrics text with time stamps, for ``promtool tsdb create-blocks-from openmetrics``."""
     for labels, start, values in history.series:
         name = labels[0][1]
         rest = ",".join(f'{k}="{_quoted(v)}"' for k, v in labels[1:])
