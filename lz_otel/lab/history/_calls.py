@@ -176,7 +176,7 @@ def _verdicts(asked: Sequence[str], state: State) -> Iterator[tuple[float, tuple
             continue
         remaining = later
         if verdict.decision == "hit" and effect != mechanisms.SHORTENS:
-            # A provider's own cache is not asked where an engine served; nothing is, where a stored answer was
+            # A provider's cache is not asked where an engine served; nothing is, where a stored answer was
             families = effect == mechanisms.REPLACES
             shortening = mechanisms.of_effect(mechanisms.SHORTENS) if families else ()
             remaining = [m for m in later if m in shortening and m in mechanisms.FAMILIES]
@@ -289,8 +289,8 @@ def _attempts(flow: Flow, state: State, answered: float) -> Iterator[Row]:
     yield from _shared(answered, rules.attempt(flow.common, "200", None))
     for resource, limit, share in _LIMITS:
         left = state.headroom * share
-        said = Limit(resource, limit, round(limit * left), round(60 * (1 - left)))
-        yield from _shared(1.0, rules.limits(flow.common, [said]))
+        stated = Limit(resource, limit, round(limit * left), round(60 * (1 - left)))
+        yield from _shared(1.0, rules.limits(flow.common, [stated]))
 
 
 def _operation(flow: Flow, state: State, failed: float, fast: float) -> Iterator[Row]:

@@ -30,7 +30,7 @@ class Shares(NamedTuple):
 def _healthy() -> dict[str, Shares]:
     """Return the shares of a healthy service (C), also for a mechanism that has no figures here."""
     return {
-        row.name: Shares(0.8, 0.02 if row.reasons else 0.0, reason=(*row.reasons, "")[0])
+        row.name: Shares(0.2, 0.02 if row.reasons else 0.0, reason=(*row.reasons, "")[0])
         for row in mechanisms.ALL
     } | {
         "symbolic": Shares(0.807, 0.006, reason="schema_invalid"),

@@ -99,7 +99,7 @@ def alerts(url: str, rules: Iterable[Alert], start: int, end: int, step: int) ->
 
 
 def _firing(true_at: list[int], rule: Alert, step: int, end: int) -> list[int]:
-    """Times at which the alert fires, from the times at which its expression holds."""
+    """Return times at which the alert fires, from the times at which its expression holds."""
     out: list[int] = []
     since = last = None
     for at in true_at:
@@ -117,7 +117,7 @@ def _firing(true_at: list[int], rule: Alert, step: int, end: int) -> list[int]:
 
 
 def _encoded(labels: Mapping[str, str], values: Iterable[tuple[int, float]], step: int, end: int) -> bytes:
-    """A series; a hole of more than one step ends with a staleness marker, as after a rule without result."""
+    """Encode a series; a hole of more than a step ends with a staleness marker, as after an empty result."""
     times: list[int] = []
     numbers: list[float] = []
     for at, value in values:

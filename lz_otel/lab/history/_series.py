@@ -39,7 +39,7 @@ class Sampled(NamedTuple):
 
 
 def key_of(metric: Metric, labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The label values of a metric in the catalogue's order; what is not given is empty.
+    """Return the label values of a metric in the catalogue's order; what is not given is empty.
 
     Raises:
         CatalogueError: a label that the metric does not have, or a value outside its closed list.
@@ -147,7 +147,7 @@ class Process:
             self._cell(metric, key)
 
     def restart(self) -> None:
-        """Counters start anew, as after the start of a new process."""
+        """Start counters anew, as after the start of a new process."""
         for metric, cells in self._cells.items():
             if metric.kind in (COUNTER, HISTOGRAM):
                 for cell in cells.values():
@@ -166,7 +166,7 @@ class Process:
         self._now += 1
 
     def series(self) -> Iterator[Sampled]:
-        """All series with their samples, metric by metric."""
+        """Yield all series with their samples, metric by metric."""
         for metric, cells in self._cells.items():
             base = metric.prometheus
             for key, cell in cells.items():

@@ -133,7 +133,7 @@ def _selector(name: str, labels: dict[str, str]) -> str:
 
 
 def _dashboard(url: str, board: dict[str, Any], start: int, end: int) -> Iterator[Timing]:
-    """Times per panel: all its queries, one after the other."""
+    """Yield the time of each panel: all its queries, one after the other."""
     overview = "Overview" in board["title"]
     span = 6 * HOUR if overview else end - start
     for panel in board["panels"]:

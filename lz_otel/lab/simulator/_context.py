@@ -85,7 +85,7 @@ class Context:
         return self.headers.get(name, b"").decode("latin-1")
 
     def chance(self, name: str, rate: float) -> bool:
-        """Whether this happens: forced by name, else drawn."""
+        """Return whether this happens: forced by name, else drawn."""
         return self.draw.chance(name, rate)
 
     def verdict(self, name: str, mechanism: Mechanism) -> None:
@@ -93,7 +93,7 @@ class Context:
         self.record.mechanisms[name] = mechanism
 
     def faster(self, name: str, band: Range) -> None:
-        """A mechanism serves the answer in this time, unless a faster one does already."""
+        """Serve the answer in this time, unless a faster mechanism does already."""
         ms = self.draw.band(name, band)
         if self.total_ms is None or ms < self.total_ms:
             self.total_ms = ms

@@ -72,7 +72,7 @@ _HTML = b"<html><head><title>%d</title></head><body><center><h1>%d</h1></center>
 
 
 def draw_fault(ctx: Context) -> str:
-    """The kind of fault of this attempt, or nothing.
+    """Return the kind of fault of this attempt, or nothing.
 
     ``x-sim-force: fault=429,529`` forces one kind per attempt, in order, none after the last.
     """

@@ -1,8 +1,9 @@
 """What the simulated provider does, as data: one TOML file per scenario.
 
-A file may say ``extends = "healthy"`` and then only what differs. A scenario holds a `Behaviour` (families, faults,
-latencies, limits), a timeline of phases that override parts of it, and a description of the client's traffic that
-`traffic.plan` turns into calls. Times are milliseconds where the key ends in ``_ms``, else seconds.
+A file may say ``extends = "healthy"`` and then only what differs. A scenario holds a `Behaviour` (families,
+faults, latencies, limits), a timeline of phases that override parts of it, and a description of the client's
+traffic that `traffic.plan` turns into calls. Times are milliseconds where the key ends in ``_ms``, else
+seconds.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class PromptCache(Table, frozen=True):
 
 
 class Limits(Table, frozen=True):
-    """Rate limits per minute, told in headers; enforced only when ``enforce`` is set."""
+    """Rate limits per minute, stated in headers; enforced only when ``enforce`` is set."""
 
     requests: Count = 4000
     input_tokens: Count = 2_000_000
@@ -262,7 +263,7 @@ class Scenario(msgspec.Struct, frozen=True):
         return current
 
     def changed(self, **tables: Any) -> Scenario:
-        """The same scenario with keys replaced in every phase: ``changed(latency={"scale": 0.05})``.
+        """Return the same scenario with keys replaced in every phase: ``changed(latency={"scale": 0.05})``.
 
         Raises:
             ConfigurationError: an unknown part or key, or a value that is not allowed.
@@ -272,7 +273,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Lay one file's tables over another's; routes are told apart by name."""
+    """Lay one file's tables over another's; routes are known by name."""
     out = dict(below)
     for key, value in above.items():
         old = out.get(key)
@@ -290,7 +291,7 @@ def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def names() -> tuple[str, ...]:
-    """Names of the scenarios that come with lz_otel, sorted."""
+    """Return names of the scenarios that come with lz_otel, sorted."""
     return tuple(sorted(p.stem for p in _HERE.glob("*.toml")))
 
 

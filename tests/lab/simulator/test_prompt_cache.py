@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lz_otel.lab.simulator._prefix import BreakpointError, breakpoints, minimum_tokens
+from lz_otel.lab.simulator._breakpoints import BreakpointError, breakpoints, minimum_tokens
 from lz_otel.lab.simulator._tokens import anthropic_blocks
 
 CACHED = {"type": "ephemeral"}
