@@ -42,7 +42,7 @@ class Expected:
         plans: the planned calls by name.
         traffic: the routes, which say what is asked for.
         cut_short: calls that the application cancelled; whether it had seen a hit of ``symbolic``.
-        cut_short: calls that the application cancelled; whether it had seen ``symbolic`` hit by then.
+        busy: calls that ended at more than 50 similar ones per second, which only the client can know.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from lz_otel._judge.result import Result
 from lz_otel._measure import rules
 from lz_otel._price.cost import Cost
 from lz_otel.lab.history._figures import EMBEDDER, Hit, Model, hit_of, measurements
-from lz_otel.model import Ending, Facts, Verdict
+from lz_otel.model import EndedCall, Ending, Facts, Request, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -184,7 +184,7 @@ def _verdicts(asked: Sequence[str], state: State) -> Iterator[tuple[float, tuple
             yield share * part, (verdict, *others)
 
 
-def _ended(flow: Flow, state: State, way: _Way, verdicts: tuple[Verdict, ...]) -> rules.Ended:
+def _ended(flow: Flow, state: State, way: _Way, verdicts: tuple[Verdict, ...]) -> EndedCall:
     """Return a call that ended so, with these verdicts."""
     served_by = rules.path_of([Result(verdict) for verdict in verdicts])[1]
     hit = hit_of(served_by) if served_by else Hit()
@@ -218,18 +218,23 @@ def _call(
     first: float | None = None,
     results: Sequence[Result] = (),
     usd: float | None = None,
-) -> rules.Ended:
-    return rules.Ended(
-        facts,
-        common,
-        0.0,
-        seconds,
-        None if first is None else first * 0.9,
-        way.ending,
-        way.error_type,
-        way.status,
-        response_model if way.status == 200 else "",
+) -> EndedCall:
+    path, served_by, stored = rules.path_of(results)
+    return EndedCall(
+        request=Request("POST", "", ""),
+        facts=facts,
+        started_at=0.0,
+        ended_at=seconds,
+        status=way.status,
+        ending=way.ending,
+        first_byte_at=None if first is None else first * 0.9,
+        error_type=way.error_type,
+        common=common,
+        response_model=response_model if way.status == 200 else "",
         results=results,
+        path=path,
+        served_by=served_by,
+        stored=stored,
         cost=None if usd is None else Cost(usd, usd),
     )
 

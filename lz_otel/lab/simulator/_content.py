@@ -164,7 +164,7 @@ class Memory:
         return offset
 
     def repeat(self, request: bytes, intent: str, output: str) -> str:
-        """Return how an answer compares with the last to the same request: ``first``, ``same``, ``different``.
+        """Return how an answer compares with the last to this request: ``first``, ``same``, ``different``.
 
         Args:
             request: digest of the request.
