@@ -136,7 +136,7 @@ def test_a_port_that_is_taken_is_one_line_and_2() -> None:
 
 
 def test_bundle_check_finds_a_stale_file(tmp_path: Path) -> None:
-    """``bundle --check`` ends with 1 and the file's name where a generated file differs, with 0 where none does."""
+    """``bundle --check`` ends with 1 and the file's name where a generated file differs, else with 0."""
     pytest.importorskip("grafana_foundation_sdk")
     target = ("--out", str(tmp_path))
     assert 0 == cli("bundle", "--write", *target).returncode

@@ -186,7 +186,7 @@ def _verdicts(asked: Sequence[str], state: State) -> Iterator[tuple[float, tuple
 
 def _ended(flow: Flow, state: State, way: _Way, verdicts: tuple[Verdict, ...]) -> EndedCall:
     """Return a call that ended so, with these verdicts."""
-    served_by = rules.path_of([Result(verdict) for verdict in verdicts])[1]
+    _, served_by, stored = rules.path_of([Result(verdict) for verdict in verdicts])
     hit = hit_of(served_by) if served_by else Hit()
     seconds = hit.seconds if served_by else way.seconds
     facts = Facts(flow.model.provider, "chat", inference=True, llm_call=True)
@@ -205,7 +205,7 @@ def _ended(flow: Flow, state: State, way: _Way, verdicts: tuple[Verdict, ...]) -
     results = [
         Result(v, tuple(measurements(v, flow.route.tokens, written, state)), money.saved(v)) for v in verdicts
     ]
-    usd = money.paid(hit) if way.priced and way.ending == Ending.OK else None
+    usd = money.paid(hit) if way.priced and way.ending == Ending.OK and not stored else None
     return _call(flow.common, flow.model.name, facts, way, seconds, first, results, usd)
 
 

@@ -1,4 +1,4 @@
-"""What the buckets make of two latency modes: an operator reads quantiles, and they must be near the exact ones."""
+"""What the buckets make of two latency modes: quantiles must be near the exact ones."""
 
 from __future__ import annotations
 
