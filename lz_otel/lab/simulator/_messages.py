@@ -9,7 +9,7 @@ from lz_otel.lab.simulator._tokens import encode
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
-    from lz_otel.lab.simulator._context import Context, Headers
+    from lz_otel.lab.simulator._context import Context
 
 __all__ = ["cut_up", "event", "plain", "streamed", "usage_of"]
 
@@ -197,8 +197,3 @@ def spread(ctx: Context, start: list[bytes], deltas: list[bytes], end: list[byte
     answer = Answer(200, [_SSE, (b"cache-control", b"no-cache")], pieces, chunked=True)
     answer.wait = first / 2
     return answer
-
-
-def sse_headers() -> Headers:
-    """Return headers of a stream."""
-    return [_SSE]

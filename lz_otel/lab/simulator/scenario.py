@@ -192,7 +192,6 @@ class Answers(Table, frozen=True):
     output_tokens: Band = Range(12, 90)
     thinking_tokens: Band = Range(20, 60)
     tool_use_rate: Share = 0.7
-    refusal_rate: Share = 0.0
 
 
 class Behaviour(Table, frozen=True):
