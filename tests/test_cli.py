@@ -57,6 +57,9 @@ def test_each_command_has_help(name: str) -> None:
         (("demo", "--scenario", "nothing"), "scenario='nothing'"),
         (("truth", "--case", "nothing"), "case='nothing'"),
         (("simulate", "--scenario", "nothing.toml"), "scenario='nothing.toml'"),
+        (("simulate", "--history", "--incident", "layer-down@soon"), "--incident='layer-down@soon'"),
+        (("simulate", "--history", "--incident", "earthquake"), "incident='earthquake'"),
+        (("simulate", "--history", "--hours", "0"), "hours=0"),
     ],
 )
 def test_what_cannot_be_used_is_one_line_and_2(arguments: tuple[str, ...], named: str) -> None:
@@ -84,6 +87,16 @@ def test_version() -> None:
     from lz_otel import __version__
 
     assert f"lz-otel {__version__}\n" == cli("version").stdout
+
+
+def test_simulate_makes_a_history(tmp_path: Path) -> None:
+    """``simulate --history`` writes the file and ends with 0."""
+    out = tmp_path / "history.om"
+    done = cli(
+        "simulate", "--history", "--hours", "0.1", "--instances", "1", "--models", "1", "--out", str(out)
+    )
+    assert (0, "") == (done.returncode, done.stdout)
+    assert out.read_text(encoding="utf-8").endswith("# EOF\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -123,7 +136,7 @@ def test_a_port_that_is_taken_is_one_line_and_2() -> None:
 
 
 def test_bundle_check_finds_a_stale_file(tmp_path: Path) -> None:
-    """``bundle --check`` ends with 1 and the file's name where a generated file differs, with 0 where none does."""
+    """``bundle --check`` ends with 1 and the file's name where a generated file differs, else with 0."""
     pytest.importorskip("grafana_foundation_sdk")
     target = ("--out", str(tmp_path))
     assert 0 == cli("bundle", "--write", *target).returncode

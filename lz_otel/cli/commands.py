@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from functools import partial
+from pathlib import Path  # typer reads the annotations
 from typing import Annotated
 
 import typer
+
+from lz_otel.lab.history._incidents import INCIDENTS
 
 __all__ = ["app"]
 
@@ -66,31 +69,65 @@ def truth(
     raise typer.Exit(report.run(wanted=case or (), calls=calls, seed=seed))
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+_history = partial(typer.Option, rich_help_panel="With --history")
+
+
+@app.command()
 def simulate(
-    context: typer.Context,
     history: Annotated[
         bool, typer.Option("--history", help="Make hours of series instead of serving.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     scenario: Annotated[str, typer.Option(help="Scenario, or a path to one.")] = "healthy",
-    seed: Annotated[int, typer.Option(help="Seed of all draws.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of all draws.", show_default="0, with --history 1")
+    ] = None,
+    hours: Annotated[float, _history(help="Length.")] = 6.0,
+    step: Annotated[int, _history(help="Seconds between samples.")] = 30,
+    end: Annotated[float, _history(help="Epoch seconds of the last sample.", show_default="now")] = 0.0,
+    instances: Annotated[int, _history(help="Processes per job.")] = 2,
+    models: Annotated[int, _history(help="Models per route.")] = 2,
+    routes: Annotated[int, _history(help="Routes.")] = 4,
+    rate: Annotated[float, _history(help="Calls per second and instance.")] = 2.0,
+    incident: Annotated[
+        list[str] | None,
+        _history(
+            metavar="NAME[@BEGIN+LENGTH]",
+            help=f"Stage one, at so many seconds from the start; repeatable: {', '.join(INCIDENTS)}.",
+        ),
+    ] = None,
+    all_incidents: Annotated[
+        bool, _history("--all-incidents", help="Stage all of them, one after the other.")
+    ] = False,
+    out: Annotated[
+        Path | None, _history(help="Write OpenMetrics text to this file.", show_default="standard output")
+    ] = None,
+    push: Annotated[str, _history(metavar="URL", help="Send to a Prometheus by remote write instead.")] = "",
 ) -> None:
-    """Serve the simulated APIs, so that any client can be pointed at them (or: --history --help)."""
+    """Serve the simulated APIs, so that any client can be pointed at them; or make up a history of series."""
     if history:
-        from lz_otel.lab.history.history import main as make_history
+        from lz_otel.lab.history import history as made_up
 
-        raise typer.Exit(make_history(context.args))
-    if context.args:
-        raise typer.BadParameter(f"unknown arguments: {' '.join(context.args)}")
+        plan = made_up.Plan(
+            hours=hours,
+            step=step,
+            end=end,
+            instances=instances,
+            models=models,
+            routes=routes,
+            seed=1 if seed is None else seed,
+            incidents=made_up.incidents(incident or (), hours, every=all_incidents),
+            rate=rate,
+        )
+        raise typer.Exit(made_up.run(plan, push_to=push, out=out))
     from lz_otel.lab.simulator import simulate as serve
 
     serve(
         port,
         host,
         scenario,
-        seed=seed,
+        seed=seed or 0,
         on_start=lambda url: sys.stdout.write(f"simulating {scenario!r} on {url}\n") and sys.stdout.flush(),
     )
 

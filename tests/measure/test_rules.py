@@ -412,7 +412,11 @@ def test_a_cached_answer_counts_no_token_again() -> None:
     of = streamed(cache_read_tokens=4, usage_seen=False)
     assert rules.call(ended(of, results=[hit("response_cache")]), legacy=True) == [
         (c.INFERENCE_DURATION, (*BASE, "", "fast", "response_cache", "true", "ok"), 2.0),
-        (c.LEGACY_GENAI_OPERATION_DURATION, (*BASE, "", "fast", "response_cache", "true", "ok", "anthropic"), 2.0),
+        (
+            c.LEGACY_GENAI_OPERATION_DURATION,
+            (*BASE, "", "fast", "response_cache", "true", "ok", "anthropic"),
+            2.0,
+        ),
         (c.FAST_PATH_CALLS, (*COMMON, "response_cache", "hit"), 1.0),
     ]
 

@@ -1,4 +1,4 @@
-"""The demo: an official SDK talks to a loopback simulator, observed by lz_otel, beside the simulator's truth."""
+"""The demo: an official SDK calls a loopback simulator, observed by lz_otel, beside the simulator's truth."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import msgspec
 from lz_otel import catalogue as c
 from lz_otel.lab.demo._money import Prices
 from lz_otel.lab.demo._outcome import Outcome
+from lz_otel.lab.demo.checks import ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -27,7 +28,7 @@ _TOLERANCE = 3  # tokens; article 000 (A)
 
 
 def body_of(planned: Planned) -> bytes:
-    """What makes two calls the same request."""
+    """Return what makes two calls the same request."""
     return msgspec.json.encode(
         {k: v for k, v in planned.kwargs.items() if k != "extra_headers"}, order="sorted"
     )
@@ -40,8 +41,8 @@ class Expected:
         records: the truth log.
         plans: the planned calls by name.
         traffic: the routes, which say what is asked for.
-        cut_short: calls that the application cancelled: whether the client had seen a symbolic hit by then.
-        busy: calls that ended while more than 50 similar ones came per second, which only the client can know.
+        cut_short: calls that the application cancelled; whether it had seen a hit of ``symbolic``.
+        busy: calls that ended at more than 50 similar ones per second, which only the client can know.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Expected:
         self._sessions()
 
     def planned(self, name: str) -> Planned | None:
-        """The plan of a call, or of the call that it repeats or hedges."""
+        """Return the plan of a call, or of the call that it repeats or hedges."""
         for suffix in ("", *_SUFFIXES, *(a + b for a in _SUFFIXES for b in _SUFFIXES)):
             if name.endswith(suffix):
                 found = self._plans.get(name.removesuffix(suffix))
@@ -90,16 +91,16 @@ class Expected:
 
     def _call(self, name: str, r: dict[str, Any]) -> Outcome:
         arrived = r["status"] == 200 and r["ending"] not in _LOST
-        out = Outcome(_ending(r), r["path"], r["served_by"])
+        out = Outcome(ending_of(r), r["path"], r["served_by"])
         if not arrived:
             out.path, out.served_by = "full", ""
         replayed = r["usage_sent"] in ("replayed", "zero")
-        told = {m: v for m, v in r["mechanisms"].items() if v.get("visible", True) and v["verdict"]}
-        out.verdicts = {m: (v["verdict"], v.get("reason")) for m, v in told.items()}
+        shown = {m: v for m, v in r["mechanisms"].items() if v.get("visible", True) and v["verdict"]}
+        out.verdicts = {m: (v["verdict"], v.get("reason")) for m, v in shown.items()}
         if arrived and not replayed and r["api"] == "messages":
             # Where no symbolic engine stands, every answer is one that it has not given
             out.verdicts.setdefault("symbolic", ("miss", None))
-        for mechanism, found in told.items():
+        for mechanism, found in shown.items():
             if found["verdict"] == "fallback":
                 out.add(c.FAST_PATH_FALLBACKS, 1.0, mechanism, found["reason"])
             also = found.get("facts", {}).get("also")
@@ -108,10 +109,10 @@ class Expected:
         facts = {m: v.get("facts", {}) for m, v in r["mechanisms"].items()}
         plan = self.planned(name)
         self._usage(out, r, arrived=arrived, replayed=replayed)
-        self._money(out, name, r, told, facts, arrived=arrived, replayed=replayed)
+        self._money(out, name, r, shown, facts, arrived=arrived, replayed=replayed)
         if arrived and not replayed:
-            self._symbolic(out, name, r, told.get("symbolic"), facts.get("symbolic", {}), plan)
-            self._pruning(out, r, told.get("pruning"), facts.get("pruning", {}))
+            self._symbolic(out, name, r, shown.get("symbolic"), facts.get("symbolic", {}), plan)
+            self._pruning(out, r, shown.get("pruning"), facts.get("pruning", {}))
             self._zeroing(out, r, facts.get("zeroing", {}))
         self._scheduling(out, r, arrived=arrived, replayed=replayed)
         if plan is not None:
@@ -144,7 +145,7 @@ class Expected:
         out: Outcome,
         name: str,
         r: dict[str, Any],
-        told: dict[str, Any],
+        shown: dict[str, Any],
         facts: dict[str, Any],
         *,
         arrived: bool,
@@ -152,22 +153,11 @@ class Expected:
     ) -> None:
         prices = self._prices
         if replayed:
-            stored = facts.get("response_cache", {})
-            if r["usage_sent"] == "replayed":
-                usage = {
-                    "input": stored["input_tokens"],
-                    "read": stored["cache_read_tokens"],
-                    "write": stored["cache_write_tokens"],
-                    "write_1h": 0,
-                    "output": stored["output_tokens"],
-                }
-                bill = prices.bill(r["model"], usage)
-                if bill is not None:
-                    out.add(c.SAVED_USD, float(bill.usd), "response_cache")
+            self._stored(out, r, facts.get("response_cache", {}))
             return
         if not arrived or r["usage_sent"] not in ("full", "start"):
             return
-        # A stream that broke had said its first output token at its start: a lower bound, which is priced
+        # A stream that broke stated its first output token at its start: a lower bound, which is priced
         output = r["output_tokens"] if r["usage_sent"] == "full" else min(1, r["output_tokens"])
         usage = {
             "input": r["input_tokens"],
@@ -181,23 +171,38 @@ class Expected:
             out.add(c.COST_UNPRICED, 1.0)
             return
         usd = bill.usd
-        if "prompt_cache" in told:
+        if "prompt_cache" in shown:
             less = bill.full - bill.usd
             out.add(c.SAVED_USD if less > 0 else c.OVERSPENT_USD, float(abs(less)), "prompt_cache")
         plain = prices.input_price(r["model"], r["input_tokens"]) or Decimal(0)
-        if told.get("symbolic", {}).get("verdict") == "hit":
+        if shown.get("symbolic", {}).get("verdict") == "hit":
             usd = plain * prices.rules["symbolic_input"]
             less = bill.usd - usd  # a prompt that is cheap from the cache costs more by this rule
             out.add(c.SAVED_USD if less > 0 else c.OVERSPENT_USD, float(abs(less)), "symbolic")
-        elif told.get("scheduling", {}).get("verdict") == "hit":
+        elif shown.get("scheduling", {}).get("verdict") == "hit":
             rule = "scheduling_long" if r["input_tokens"] > prices.rules["long_above"] else "scheduling_short"
             less = bill.usd * prices.rules["scheduling_similar" if name in self._busy else rule]
             usd = bill.usd - less
             out.add(c.SAVED_USD, float(less), "scheduling")
         pruned = facts.get("pruning", {}).get("pruned", 0)
-        if pruned and told.get("pruning", {}).get("verdict") == "hit":
+        if pruned and shown.get("pruning", {}).get("verdict") == "hit":
             out.add(c.SAVED_USD, float(prices.input_price(r["model"], pruned) or 0), "pruning")
         out.add(c.COST_USD, float(usd))
+
+    def _stored(self, out: Outcome, r: dict[str, Any], stored: dict[str, Any]) -> None:
+        """Count what a stored answer saved: what it cost when it was made."""
+        if r["usage_sent"] != "replayed":
+            return
+        usage = {
+            "input": stored["input_tokens"],
+            "read": stored["cache_read_tokens"],
+            "write": stored["cache_write_tokens"],
+            "write_1h": 0,
+            "output": stored["output_tokens"],
+        }
+        bill = self._prices.bill(r["model"], usage)
+        if bill is not None:
+            out.add(c.SAVED_USD, float(bill.usd), "response_cache")
 
     # --- the families -----------------------------------------------------------------------
 
@@ -206,13 +211,13 @@ class Expected:
         out: Outcome,
         name: str,
         r: dict[str, Any],
-        told: dict[str, Any] | None,
+        shown: dict[str, Any] | None,
         facts: dict[str, Any],
         plan: Planned | None,
     ) -> None:
-        if told is None:
+        if shown is None:
             return
-        hit = told["verdict"] == "hit"
+        hit = shown["verdict"] == "hit"
         if hit:
             out.add(c.SYMBOLIC_EVIDENCE, 1.0, "header")
             body = self._body(name)
@@ -230,12 +235,12 @@ class Expected:
                 out.add(c.SYMBOLIC_EVIDENCE, 1.0, "input_match")
 
     def _pruning(
-        self, out: Outcome, r: dict[str, Any], told: dict[str, Any] | None, facts: dict[str, Any]
+        self, out: Outcome, r: dict[str, Any], shown: dict[str, Any] | None, facts: dict[str, Any]
     ) -> None:
-        if told is None:
+        if shown is None:
             return
-        counted = told["verdict"] == "fallback" and told["reason"] == "nothing_pruned"
-        if told["verdict"] == "hit" or counted:
+        counted = shown["verdict"] == "fallback" and shown["reason"] == "nothing_pruned"
+        if shown["verdict"] == "hit" or counted:
             pruned = facts.get("pruned", 0)
             out.add(c.PRUNED_TOKENS, pruned)
             out.add(c.ORIGINAL_TOKENS, r["input_tokens"] + pruned)
@@ -280,7 +285,7 @@ class Expected:
             out.add(c.REQUESTED_RATIO, ratio)
 
     def _sessions(self) -> None:
-        """Changes of intent within a session, in the order of its turns."""
+        """Count changes of intent within a session, in the order of its turns."""
         before: dict[str, str] = {}
         for plan in sorted(self._plans.values(), key=lambda p: p.number):
             out = self.calls.get(plan.call)
@@ -290,14 +295,3 @@ class Expected:
             before[plan.session] = plan.intent
             if last is not None:
                 out.add(c.INTENT_TRANSITIONS, 1.0, "true" if last != plan.intent else "false")
-
-
-def _ending(record: dict[str, Any]) -> str:
-    ending = record["ending"]
-    if ending == "complete":
-        return "ok"
-    if ending == "no_stop":
-        return "incomplete"
-    if ending == "malformed":  # a plain body is read to its end; of a stream the SDK leaves off
-        return "abandoned" if record["stream"] else "ok"
-    return "error"

@@ -60,9 +60,9 @@ class Prices:
         return tuple(r / _MILLION for r in rates)  # type: ignore[return-value]  # five in, five out
 
     def bill(self, model: str, usage: dict[str, int]) -> Bill | None:
-        """The bill of a usage: ``input`` (all of it), ``read``, ``write``, ``write_1h``, ``output``, tokens.
+        """Return the bill of a usage, or ``None`` where the model has no price.
 
-        ``None``: the model has no price.
+        ``usage`` has tokens: ``input`` (all of it), ``read``, ``write``, ``write_1h``, ``output``.
         """
         rates = self._rates(model)
         if rates is None:
@@ -75,6 +75,6 @@ class Prices:
         return Bill(usd, usage["input"] * plain + spent)
 
     def input_price(self, model: str, tokens: int) -> Decimal | None:
-        """So many uncached input tokens."""
+        """Return the price of so many uncached input tokens."""
         rates = self._rates(model)
         return None if rates is None else tokens * rates[0]

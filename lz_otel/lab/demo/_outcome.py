@@ -25,7 +25,7 @@ _USAGE = (
     c.REASONING_TOKENS,
     c.COST_USD,
 )
-# Labels beyond the common ones that are left out: whose model answered is compared by the number of its tokens
+# Labels beyond the common ones that are left out: which model answered is compared by its tokens
 _WITHOUT_LABELS = frozenset(m.name for m in _USAGE)
 # Metrics whose numbers the simulator knows, call by call. What is a time of ours is not among them.
 COMPARED = (
@@ -86,7 +86,7 @@ class Outcome:
 
 
 def name_of(key: Key) -> str:
-    """A figure's name for people."""
+    """Return a figure's name for people."""
     return key[0] + (f"{{{', '.join(key[1:])}}}" if len(key) > 1 else "")
 
 
@@ -183,7 +183,7 @@ def differences(
 
 
 def total(outcomes: Mapping[str, Outcome]) -> dict[Key, float]:
-    """All figures of all calls, added up."""
+    """Return all figures of all calls, added up."""
     out: dict[Key, float] = defaultdict(float)
     for outcome in outcomes.values():
         for key, value in outcome.figures.items():

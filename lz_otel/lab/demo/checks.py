@@ -1,4 +1,4 @@
-"""The truth beside the metrics: what the simulator really did, and what the store says."""
+"""The truth beside the metrics: what the simulator really did, and what the store holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from lz_otel._measure.store import Store
 
-__all__ = ["Check", "compare", "fallbacks"]
+__all__ = ["Check", "compare", "ending_of", "fallbacks"]
 
 _INFERENCE = ("messages", "chat", "responses")
 _GONE = "client_closed"
@@ -37,7 +37,7 @@ def compare(
     given_up: Set[str] = frozenset(),
     stood_in: Set[str] = frozenset(),
 ) -> list[Check]:
-    """All figures that both sides know.
+    """Return all figures that both sides know.
 
     Args:
         store: the metrics.
@@ -64,13 +64,13 @@ def compare(
 
 
 def fallbacks(records: list[dict[str, Any]], stood_in: Set[str]) -> int:
-    """Hedged pairs that were answered the full way (and not by a fast path) while one of them was given up."""
+    """Return how many hedged pairs were answered the full way while one of them was given up."""
     last = {r.get("call", ""): r["path"] for r in records}
     return sum(last.get(name) == "full" for name in stood_in)
 
 
 def _within(measured: float, kept: float, more: float) -> float:
-    """The truth of a figure to which calls given up may have added up to so much."""
+    """Return the truth of a figure to which calls given up may have added up to so much."""
     return min(max(measured, min(kept, kept + more)), max(kept, kept + more))
 
 
@@ -89,7 +89,7 @@ def _figures(store: Store, records: list[dict[str, Any]], given_up: int) -> dict
 
 
 def _calls(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Attempts of each call, in order. Counting tokens bears the name of the call that it prepares."""
+    """Return the attempts of each call, in order; a count of tokens bears the name of its call."""
     out: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         if record.get("api") in (*_INFERENCE, "embeddings"):
@@ -97,15 +97,16 @@ def _calls(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return {name: sorted(attempts, key=lambda r: r["ordinal"]) for name, attempts in out.items()}
 
 
-def _ending(record: dict[str, Any]) -> str:
+def ending_of(record: dict[str, Any]) -> str:
+    """Return how a call ended for its client, in the contract's words."""
     ending = record["ending"]
-    if ending == "malformed":  # of a stream with a bad event the SDK leaves off
+    if ending == "malformed":  # a plain body is read to its end; of a stream the SDK leaves off
         return "abandoned" if record.get("stream") else "ok"
     return {"complete": "ok", "no_stop": "incomplete"}.get(ending, "error")
 
 
 def _by_ending(store: Store, kept: list[list[dict[str, Any]]]) -> list[Check]:
-    truth = Counter(_ending(attempts[-1]) for attempts in kept)
+    truth = Counter(ending_of(attempts[-1]) for attempts in kept)
     return [
         Check(f"calls ended {e}", store.value(c.INFERENCE_DURATION, lz_ending=e).count, truth[e])
         for e in ("ok", "error", "incomplete", "abandoned")
@@ -146,7 +147,7 @@ def _tokens(store: Store, records: list[dict[str, Any]]) -> list[Check]:
 
 
 def _verdicts(store: Store, kept: list[list[dict[str, Any]]], given_up: int) -> list[Check]:
-    """Verdicts of the mechanisms, where the answer tells the client."""
+    """Return verdicts of the mechanisms, where the answer shows them to the client."""
     truth: Counter[tuple[str, str]] = Counter({("symbolic", "fallback"): given_up})
     for attempts in kept:
         for name, found in attempts[-1].get("mechanisms", {}).items():

@@ -160,7 +160,7 @@ class Driver:
             await self._message(_named(planned.kwargs, "-again"))
 
     async def _message(self, kwargs: dict[str, Any]) -> str:
-        """One call of the Messages API, read to its end; its text."""
+        """Make one call of the Messages API, read to its end, and return its text."""
         try:
             return await self._text(kwargs)
         except asyncio.CancelledError:
@@ -176,7 +176,7 @@ class Driver:
         return "".join(getattr(delta, "text", "") for delta in deltas)
 
     async def _hedge(self, planned: Planned) -> str:
-        """Article 000's dual path: a fast attempt with a limit beside a standard one; the first answer counts."""
+        """Make a fast attempt with a limit beside a standard one (article 000); the first answer counts."""
         self.counts["hedges"] += 1
         elsewhere = {"anthropic-region": STANDARD_REGION}
         fast, standard = (
@@ -201,8 +201,7 @@ class Driver:
                 task.cancel()
             await asyncio.gather(fast, standard, return_exceptions=True)
         if winner is None:
-            assert error is not None
-            raise error
+            raise error or asyncio.CancelledError
         if not standard.cancelled() and standard.exception() is None:
             winner = standard  # where both have answered in the same moment, the standard answer is taken
         # One was given up, for the fast one's limit or because the other was there first; it may have failed

@@ -99,7 +99,8 @@ def table(results: Sequence[Result]) -> Table:
     from rich.table import Table
 
     out = Table(
-        title="Calls whose verdict and reason equal the truth (n of m: the others differ; +n?: reason left open)",
+        title="Calls whose verdict and reason equal the truth"
+        " (n of m: the others differ; +n?: reason left open)",
         title_justify="left",
     )
     out.add_column("case", no_wrap=True)

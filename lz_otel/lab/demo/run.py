@@ -10,14 +10,18 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import lz_otel
-from lz_otel._runtime import current
 from lz_otel.catalogue import MECHANISMS
 from lz_otel.errors import MissingDependencyError
+from lz_otel.lab.demo._instrumented import instrumented
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from rich.console import Console
+
+    from lz_otel._measure.store import Store
     from lz_otel.lab.demo.checks import Check
+    from lz_otel.lab.demo.driver import Driver
     from lz_otel.lab.simulator.scenario import Scenario
 
 __all__ = ["run"]
@@ -51,38 +55,45 @@ def run(
         ConfigurationError: the scenario cannot be used.
         MissingDependencyError: the extra ``demo`` is not installed.
     """
-    try:
-        from rich.console import Console
-    except ImportError as error:
-        raise MissingDependencyError(error.name or "rich", "demo", "the demo") from None
+    console = _console()
     from lz_otel.lab.demo.checks import compare
     from lz_otel.lab.demo.driver import Driver
     from lz_otel.lab.demo.view import dashboard, truth_table
     from lz_otel.lab.simulator import load, running
 
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=100)  # a log file or a pipe has no width of its own
     chosen = load(scenario)
     # The demo shows its own notes; a warning (a taken port, say) is shown once, above the table.
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     with running(chosen, process=True, seed=seed) as simulator:
-        # All are on from the start: one that wakes by itself says nothing of what ended before, and the truth does
+        # All are on from the start: one that wakes later has no verdict of earlier calls, and the truth has
         status = lz_otel.instrument(prometheus_host=host, prometheus_port=port, mechanisms=MECHANISMS)
-        runtime = current()
-        assert runtime is not None
+        store = instrumented().store
         try:
             driver = Driver(simulator.url, rate_of(chosen, rate))
             console.print(f"[bold]lz-otel demo[/]  scenario [bold]{chosen.name}[/]: {chosen.description}")
             if status.prometheus_port is not None:
                 console.print(f"metrics: http://{host}:{status.prometheus_port}/metrics", highlight=False)
             with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-                asyncio.run(_drive(console, runtime.store, driver, chosen, seed, seconds))
-            checks: list[Check] = compare(runtime.store, simulator.truth(), driver.given_up, driver.stood_in)
-            console.print(dashboard(runtime.store))
+                asyncio.run(_drive(console, store, driver, chosen, seed, seconds))
+            checks: list[Check] = compare(store, simulator.truth(), driver.given_up, driver.stood_in)
+            console.print(dashboard(store))
             console.print(truth_table(checks))
         finally:
             lz_otel.uninstrument()
+    return _conclusion(console, checks)
+
+
+def _console() -> Console:
+    try:
+        from rich.console import Console
+    except ImportError as error:
+        raise MissingDependencyError(error.name or "rich", "demo", "the demo") from None
+    console = Console()
+    return console if console.is_terminal else Console(width=100)  # a file or a pipe has no width of its own
+
+
+def _conclusion(console: Console, checks: list[Check]) -> int:
+    """Print whether all figures equal the truth; return the exit status."""
     different = [check.name for check in checks if not check.equal]
     if different:
         console.print(f"[red]The metrics differ from the truth:[/] {', '.join(different)}")
@@ -92,12 +103,12 @@ def run(
 
 
 def rate_of(scenario: Scenario, wanted: float) -> float:
-    """Operations per second: what is wanted, or for 0 what the scenario says."""
+    """Return operations per second: what is wanted, or for 0 the scenario's rate."""
     return wanted or scenario.traffic.rate
 
 
 async def _drive(
-    console: Any, store: Any, driver: Any, scenario: Any, seed: int, seconds: float | None
+    console: Console, store: Store, driver: Driver, scenario: Scenario, seed: int, seconds: float | None
 ) -> None:
     from lz_otel.lab.simulator.traffic import plan
 
@@ -112,7 +123,7 @@ async def _drive(
         await driver.close()
 
 
-def _interrupt(driver: Any, task: asyncio.Task[Any] | None) -> None:
+def _interrupt(driver: Driver, task: asyncio.Task[Any] | None) -> None:
     """Ctrl-C: let the calls in progress end; a second one cancels them."""
     if driver.stopped and task is not None:
         task.cancel()
@@ -120,8 +131,8 @@ def _interrupt(driver: Any, task: asyncio.Task[Any] | None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _shown(console: Any, store: Any, seconds: float | None) -> AsyncIterator[None]:
-    """The live table, where there is a terminal to show it on."""
+async def _shown(console: Console, store: Store, seconds: float | None) -> AsyncIterator[None]:
+    """Show the live table, where there is a terminal."""
     if not console.is_terminal:
         yield
         return

@@ -1,4 +1,4 @@
-"""`lz-otel truth --soak`: many distinct prompts through every mechanism; does what is remembered stay bounded?
+"""`lz-otel truth --soak`: many distinct prompts through every mechanism, and how much memory they hold.
 
 Calls go through httpx with a transport that answers at once, so that two hundred thousand take minutes.
 Each prompt, session, entity and breakpoint is new: every bounded memory is filled many times over.
@@ -17,8 +17,8 @@ from typing import Any
 
 import lz_otel
 from lz_otel import catalogue as c
-from lz_otel._runtime import current
 from lz_otel.errors import MissingDependencyError
+from lz_otel.lab.demo._instrumented import instrumented
 from lz_otel.testing import capture
 
 __all__ = ["memory_after", "run"]
@@ -48,7 +48,7 @@ def _httpx() -> Any:
 
 
 def _held(*roots: object) -> int:
-    """Bytes of everything that can be reached from here, each object once; code and types left out."""
+    """Return the bytes of everything that can be reached, each object once; code and types are left out."""
     seen: set[int] = set()
     waiting = list(roots)
     total = 0
@@ -139,8 +139,7 @@ def memory_after(prompts: int, parts: int = PARTS) -> tuple[list[int], dict[str,
         module.Client(transport=module.MockTransport(respond)) as client,
     ):
         lz_otel.instrument_client(client)
-        runtime = current()
-        assert runtime is not None
+        runtime = instrumented()
         for number in range(prompts):
             headers, body = _request(number)
             if number % 8 == 0:  # answers of token counting are remembered too
@@ -168,8 +167,9 @@ def run(prompts: int) -> int:
     half, end = sizes[len(sizes) // 2 - 1], sizes[-1]
     out(f"verdicts: {', '.join(f'{m} {n:,.0f}' for m, n in verdicts.items() if n)}\n")
     grown = end > half * ALLOWED
+    spent = perf_counter() - started
     out(
-        f"from {half / 1e6:.2f} MB at the half to {end / 1e6:.2f} MB at the end, in {perf_counter() - started:.0f} s: "
+        f"from {half / 1e6:.2f} MB at the half to {end / 1e6:.2f} MB at the end, in {spent:.0f} s: "
         f"{'it GROWS' if grown else 'bounded'}\n"
     )
     return int(grown)

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue as c
 from lz_otel._judge.scheduling import Budget
-from lz_otel._runtime import current
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.demo._expected import Expected, body_of
+from lz_otel.lab.demo._instrumented import instrumented
 from lz_otel.lab.demo._outcome import COMPARED, Difference, Observed, differences, name_of, total
 from lz_otel.lab.demo.checks import Check, compare, fallbacks
 from lz_otel.lab.demo.driver import Driver
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Case", "Clock", "Result", "cases", "run_case"]
 
 IN_FLIGHT = 48
-WARM_UP = (
-    30  # calls made one after the other, first and after a pause: both sides then agree on what came first
-)
+# Calls made one after the other, first and after a pause: both sides then agree on what came first
+WARM_UP = 30
 LATENCY = 0.05  # of the scenario's
 LONG_PAUSE = 310.0  # seconds of the simulator's clock: longer than the short lifetime of a cache entry
 MAX_UNKNOWN = 0.01  # share of misses whose reason lz_otel may leave open
@@ -93,7 +92,7 @@ class Clock:
         self._sum: list[float] = [0.0]
 
     def jump(self, seconds: float) -> None:
-        """The simulator's clock was moved forward just now."""
+        """Note that the simulator's clock was moved forward just now."""
         self._at.append(perf_counter())
         self._sum.append(self._sum[-1] + seconds)
 
@@ -102,7 +101,7 @@ class Clock:
 
 
 def cases() -> list[Case]:
-    """All cases: scenarios, families one by one, gateways one by one."""
+    """Return all cases: scenarios, families one by one, gateways one by one."""
     out = [Case(name, load(name)) for name in names()]
     out += [Case(f"only-{p.stem}", load(p)) for p in sorted(_HERE.glob("*.toml")) if p.stem != "gateway"]
     gateway = load(_HERE / "gateway.toml")
@@ -114,7 +113,7 @@ def cases() -> list[Case]:
 
 
 def chosen(wanted: list[str]) -> list[Case]:
-    """The cases of these names; all of them for none.
+    """Return the cases of these names; all of them for none.
 
     Raises:
         ConfigurationError: there is no such case.
@@ -148,11 +147,9 @@ def run_case(case: Case, calls: int, seed: int = 0) -> Result:
 
 @contextmanager
 def _unhurried(clock: Clock, observed: Observed) -> Iterator[None]:
-    """The simulator's time for the prompt cache, and no limit on the time spent on looking at texts."""
-    runtime = current()
-    assert runtime is not None
-    assert runtime.judges is not None
-    by_name: dict[str, Any] = runtime.judges.by_name
+    """Use the simulator's time for the prompt cache, and set no limit on the time spent on texts."""
+    runtime = instrumented()
+    by_name: dict[str, Any] = {} if runtime.judges is None else runtime.judges.by_name
     by_name["prompt_cache"].clock = clock
     by_name["scheduling"].budget = Budget(share=1e6)
     observed.rate = by_name["scheduling"]._similar_rate
@@ -252,7 +249,7 @@ def _checks(
     cut_short: set[str],
     plans: dict[str, Planned],
 ) -> list[Check]:
-    """What only adds up over the run."""
+    """Return the figures that only add up over the run."""
     attempts = [k for k in compare(store, records, cut_short) if k.name.startswith(("attempts", "retries"))]
     schema_invalid = sum(
         expected.calls[name].served_by == "symbolic" for name in driver.rejected if name in expected.calls
@@ -279,12 +276,12 @@ def _checks(
         Check("faults of lz_otel", store.value(c.INTERNAL_ERRORS), 0),
         Check("label sets over the limit", store.value(c.INTERNAL_OVERFLOW), 0),
     ]
-    # The metrics hold what the calls were told to add, no more and no less
+    # The metrics hold what the rows of the calls add up to, no more and no less
     sums = total(observed.calls)
     for metric in COMPARED:
-        told = sum(value for key, value in sums.items() if key[0] == metric.name)
+        added = sum(value for key, value in sums.items() if key[0] == metric.name)
         if metric is c.FAST_PATH_FALLBACKS:
-            told += schema_invalid + given_up
+            added += schema_invalid + given_up
         value = store.value(metric)
-        checks.append(Check(f"{name_of((metric.name,))} in all", getattr(value, "sum", value), told))
+        checks.append(Check(f"{name_of((metric.name,))} in all", getattr(value, "sum", value), added))
     return [check for check in checks if check.measured or check.truth]

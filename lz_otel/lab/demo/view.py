@@ -24,7 +24,7 @@ NONE = "–"
 
 
 def quantile(value: HistogramValue, bounds: Sequence[float], q: float) -> float | None:
-    """A quantile from buckets, as Prometheus' ``histogram_quantile`` gives it; ``None`` without samples."""
+    """Return a quantile from buckets, as ``histogram_quantile`` gives it; ``None`` without samples."""
     rank, seen, low = q * value.count, 0, 0.0
     if not value.count:
         return None
@@ -99,7 +99,7 @@ def _reasons(store: Store) -> Table | None:
 
 
 def _signs(store: Store) -> Table | None:
-    """What the families, the provider and the prices show besides; only what there is."""
+    """Return what the families, the provider and the prices show besides, where there is something."""
     table = Table(title="Signs", title_justify="left", show_header=False)
     table.add_column("sign", no_wrap=True)
     table.add_column("figure", justify="right")
@@ -134,7 +134,7 @@ def _count(value: float) -> str:
 
 
 def _quality(store: Store) -> Table | None:
-    """The application's own scores, by route and A/B group."""
+    """Return the application's own scores, by route and A/B group."""
     table = Table(title="Quality, as the application scores it", title_justify="left")
     for name in ("route", "group", "score", "answers", "mean"):
         table.add_column(name, justify="right" if name in ("answers", "mean") else "left")
@@ -168,7 +168,7 @@ def _totals(store: Store) -> Table:
 
 
 def dashboard(store: Store, bar: Progress | None = None) -> RenderableType:
-    """Everything that the demo shows of the metrics."""
+    """Return everything that the demo shows of the metrics."""
     store.snapshot()  # brings in what is still outstanding
     parts: list[Any] = [
         bar,
@@ -183,7 +183,7 @@ def dashboard(store: Store, bar: Progress | None = None) -> RenderableType:
 
 
 def progress(seconds: float | None) -> Progress:
-    """A bar over the run, or a clock where it has no end."""
+    """Return a bar over the run, or a clock where it has no end."""
     columns: list[Any] = [TextColumn("{task.description}")]
     if seconds is not None:
         columns.append(BarColumn(bar_width=None))
@@ -193,7 +193,7 @@ def progress(seconds: float | None) -> Progress:
 
 
 def truth_table(checks: Sequence[Check]) -> Table:
-    """What the metrics say beside what the simulator really did."""
+    """Return what the metrics say beside what the simulator really did."""
     table = Table(title="The metrics beside the truth", title_justify="left")
     table.add_column("figure")
     table.add_column("metrics", justify="right")

@@ -32,7 +32,7 @@ def _varint(value: int) -> bytes:
 
 
 def encode_labels(labels: Iterable[tuple[str, str]]) -> bytes:
-    """Labels of a ``TimeSeries``; they must be sorted by name."""
+    """Encode the labels of a ``TimeSeries``; they must be sorted by name."""
     out = bytearray()
     for name, value in labels:
         n, v = name.encode(), value.encode()
@@ -42,7 +42,7 @@ def encode_labels(labels: Iterable[tuple[str, str]]) -> bytes:
 
 
 def encode_samples(values: Sequence[float], times: Sequence[int]) -> bytes:
-    """Samples of a ``TimeSeries``; times in milliseconds.
+    """Encode the samples of a ``TimeSeries``; times in milliseconds.
 
     The first ``nan`` after a number becomes a staleness marker, further ones are left out.
     """
@@ -70,7 +70,7 @@ def post(url: str, series: Iterable[bytes], timeout: float = 60.0) -> None:
         timeout: seconds to wait for the answer.
 
     Raises:
-        OSError: the server cannot be reached, or refuses; the text holds what it said.
+        OSError: the server cannot be reached, or refuses; the text holds its answer.
     """
     body = b"".join(b"\x0a" + _varint(len(one)) + one for one in series)
     if not body:

@@ -1,12 +1,13 @@
-"""Rules over the past: evaluates them on a server that already holds history, and writes the results back.
+"""Evaluate rules over the past on a server that already holds history, and write the results back.
 
-A server evaluates its rules at this moment only, so series pushed with old time stamps have no recorded series
-beside them until this has run.
+A server evaluates its rules at this moment only, so series pushed with old time stamps have no recorded
+series beside them until this has run.
 """
 
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from lz_otel.lab.history import _remote_write
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Alert", "alerts", "query_range", "record", "write"]
+__all__ = ["Alert", "alerts", "ask", "copy", "query_range", "record"]
 
 
 class Alert(NamedTuple):
@@ -34,60 +35,71 @@ class Alert(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-def query_range(
-    url: str, expr: str, start: int, end: int, step: int, timeout: float = 120.0
-) -> list[dict[str, Any]]:
-    """The series of a range query, as the HTTP API gives them.
+def ask(url: str, path: str, **form: object) -> Any:
+    """Return the ``result`` of a query to a server's HTTP API.
+
+    Raises:
+        OSError: the server cannot be reached, or refuses the query; the text holds its answer.
+    """
+    address = f"{url.rstrip('/')}/api/v1/{path}"
+    try:
+        with urllib.request.urlopen(address, urllib.parse.urlencode(form).encode(), timeout=300) as answer:
+            return json.load(answer)["data"]["result"]
+    except urllib.error.HTTPError as error:
+        raise OSError(f"{form}: {error.read().decode(errors='replace')}") from error
+
+
+def query_range(url: str, expr: str, start: int, end: int, step: int) -> list[dict[str, Any]]:
+    """Return the series of a range query, as the HTTP API gives them.
 
     Raises:
         OSError: the server cannot be reached, or refuses the query.
     """
-    form = {"query": expr, "start": start, "end": end, "step": step, "timeout": f"{timeout:g}s"}
-    address = url.rstrip("/") + "/api/v1/query_range"
-    request = urllib.request.Request(address, data=urllib.parse.urlencode(form).encode())  # operator's own
-    with urllib.request.urlopen(request, timeout=timeout) as answer:  # as above
-        result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
-    return result
+    series: list[dict[str, Any]] = ask(url, "query_range", query=expr, start=start, end=end, step=step)
+    return series
 
 
 def record(url: str, name: str, expr: str, labels: Mapping[str, str], start: int, end: int, step: int) -> int:
-    """Evaluate one recording rule over the past; returns the number of series made."""
-    series = []
-    for one in query_range(url, expr, start, end, step):
-        own = {**one["metric"], **labels, "__name__": name}
-        series.append(_encoded(own, ((int(at), float(value)) for at, value in one["values"]), step, end))
+    """Evaluate one recording rule over the past; return the number of series made."""
+    recorded = query_range(url, expr, start, end, step)
+    series = [
+        _encoded({**one["metric"], **labels, "__name__": name}, _numbers(one), step, end) for one in recorded
+    ]
     _remote_write.post(url, series)
     return len(series)
 
 
-def write(url: str, found: Iterable[dict[str, Any]], shift: int, step: int) -> None:
+def copy(url: str, series: Iterable[dict[str, Any]], shift: int, step: int) -> None:
     """Write series of a range query back, so many seconds later (or earlier)."""
-    post = []
-    for one in found:
-        values = [(int(at) + shift, float(value)) for at, value in one["values"]]
-        post.append(_encoded(one["metric"], values, step, values[-1][0]))
-    _remote_write.post(url, post)
+    copies = []
+    for one in series:
+        numbers = [(at + shift, number) for at, number in _numbers(one)]
+        copies.append(_encoded(one["metric"], numbers, step, numbers[-1][0]))
+    _remote_write.post(url, copies)
+
+
+def _numbers(series: dict[str, Any]) -> list[tuple[int, float]]:
+    return [(int(at), float(value)) for at, value in series["values"]]
 
 
 def alerts(url: str, rules: Iterable[Alert], start: int, end: int, step: int) -> dict[str, int]:
-    """Write the ``ALERTS`` series that firing alerts would have left; returns firing steps by name of alert."""
+    """Write the ``ALERTS`` series of firing alerts over the past; return firing steps by name of alert."""
     fired: dict[str, int] = {}
     for rule in rules:
-        series = []
+        encoded = []
         for one in query_range(url, rule.expr, start, end, step):
-            times = _firing([int(at) for at, _ in one["values"]], rule, step, end)
+            times = _firing([at for at, _ in _numbers(one)], rule, step, end)
             if times:
-                labels = {k: v for k, v in one["metric"].items() if k != "__name__"}
-                own = {**labels, **dict(rule.labels)}
-                own |= {"__name__": "ALERTS", "alertname": rule.name, "alertstate": "firing"}
-                series.append(_encoded(own, ((at, 1.0) for at in times), step, end))
+                labels = {**one["metric"], **dict(rule.labels)}
+                labels |= {"__name__": "ALERTS", "alertname": rule.name, "alertstate": "firing"}
+                encoded.append(_encoded(labels, ((at, 1.0) for at in times), step, end))
                 fired[rule.name] = fired.get(rule.name, 0) + len(times)
-        _remote_write.post(url, series)
+        _remote_write.post(url, encoded)
     return fired
 
 
 def _firing(true_at: list[int], rule: Alert, step: int, end: int) -> list[int]:
-    """Times at which the alert fires, from the times at which its expression holds."""
+    """Return times at which the alert fires, from the times at which its expression holds."""
     out: list[int] = []
     since = last = None
     for at in true_at:
@@ -105,7 +117,7 @@ def _firing(true_at: list[int], rule: Alert, step: int, end: int) -> list[int]:
 
 
 def _encoded(labels: Mapping[str, str], values: Iterable[tuple[int, float]], step: int, end: int) -> bytes:
-    """A series; a hole of more than one step ends with a staleness marker, as after a rule without result."""
+    """Encode a series; a hole of more than a step ends with a staleness marker, as after an empty result."""
     times: list[int] = []
     numbers: list[float] = []
     for at, value in values:

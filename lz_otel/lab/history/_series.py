@@ -10,15 +10,18 @@ from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from lz_otel.catalogue import COUNTER, HISTOGRAM, Metric
+from lz_otel.catalogue import COUNTER, HISTOGRAM, UP_DOWN, Metric
 from lz_otel.errors import CatalogueError
+from lz_otel.lab.history._figures import spread_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Process", "Sampled", "key_of"]
+__all__ = ["Process", "Row", "Sampled", "key_of"]
 
 Labels = tuple[tuple[str, str], ...]
+Row = tuple[Metric, tuple[str, ...], float, float]
+"""Metric, label values, how often, and the value: what is added, set or observed."""
 
 
 class Sampled(NamedTuple):
@@ -36,7 +39,7 @@ class Sampled(NamedTuple):
 
 
 def key_of(metric: Metric, labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The label values of a metric in the catalogue's order; what is not given is empty.
+    """Return the label values of a metric in the catalogue's order; what is not given is empty.
 
     Raises:
         CatalogueError: a label that the metric does not have, or a value outside its closed list.
@@ -81,7 +84,15 @@ class _Cell:
         self.whole = whole
         self.samples = [array("d") for _ in range(size + 1 if size > 1 else 1)]
 
+    def observe(self, metric: Metric, count: float, median: float) -> None:
+        """Add observations of a log-normal distribution round a median."""
+        spread, most = spread_of(metric, median)
+        shares = _shares(metric.buckets, median, spread, most)
+        self.values = [a + count * share for a, share in zip(self.values, shares, strict=True)]
+        self.total += count * min(median * math.exp(spread * spread / 2), most)
+
     def sample(self) -> None:
+        """Note the values of now."""
         values = [float(math.floor(v)) for v in self.values] if self.whole else self.values
         if len(values) > 1:
             # The sum belongs to the whole samples, else means of few samples are off; it never shrinks, since
@@ -103,47 +114,40 @@ class Process:
     def __init__(self, target: Mapping[str, str]) -> None:
         self.target = dict(target)
         self._cells: dict[Metric, dict[tuple[str, ...], _Cell]] = {}
-        self._handles: dict[tuple[int, tuple[tuple[str, str], ...]], _Cell] = {}
         self._now = 0
 
     def add(self, metric: Metric, amount: float, /, **labels: str) -> None:
         """Count; amounts may be fractions (they are expectations), counts are sampled rounded down."""
-        self._cell(metric, labels).values[0] += amount
+        self._cell(metric, key_of(metric, labels)).values[0] += amount
 
     def set(self, metric: Metric, value: float, /, **labels: str) -> None:
         """Set a gauge."""
-        self._cell(metric, labels).values[0] = value
+        self._cell(metric, key_of(metric, labels)).values[0] = value
 
-    def observe(
-        self,
-        metric: Metric,
-        count: float,
-        median: float,
-        spread: float,
-        most: float = math.inf,
-        /,
-        **labels: str,
-    ) -> None:
-        """Add ``count`` observations of a log-normal distribution, capped at ``most``.
+    def record(self, rows: Iterable[Row], times: float = 1.0) -> None:
+        """Take rows so many times: add to counters, set gauges, observe for histograms.
 
-        ``spread`` is the standard deviation of the logarithm; 0 puts all at the median.
+        Observations are spread round the value, log-normally. What goes up and down is a level that rises
+        with the calls.
         """
-        cell = self._cell(metric, labels)
-        shares = _shares(metric.buckets, median, spread, most)
-        cell.values = [a + count * s for a, s in zip(cell.values, shares, strict=True)]
-        cell.total += count * min(median * math.exp(spread * spread / 2), most)
+        for metric, key, share, value in rows:
+            cell = self._cell(metric, key)
+            if metric.kind == COUNTER:
+                cell.values[0] += times * share * value
+            elif metric.kind == HISTOGRAM:
+                cell.observe(metric, times * share, value)
+            elif metric.kind == UP_DOWN:
+                cell.values[0] = round(times * share * value)
+            else:
+                cell.values[0] = value
 
-    def touch(self, metric: Metric, /, **labels: str) -> None:
-        """Start a counter of closed lists at 0 for each value, as the library does."""
-        free = [a for a in metric.attributes if a.label not in labels and a.values]
-        sets: list[dict[str, str]] = [dict(labels)]
-        for attribute in free:
-            sets = [{**one, attribute.label: value} for one in sets for value in attribute.values]
-        for one in sets:
-            self._cell(metric, one)
+    def touch(self, metric: Metric, keys: Iterable[tuple[str, ...]]) -> None:
+        """Start counters at 0."""
+        for key in keys:
+            self._cell(metric, key)
 
     def restart(self) -> None:
-        """Counters start anew, as after the start of a new process."""
+        """Start counters anew, as after the start of a new process."""
         for metric, cells in self._cells.items():
             if metric.kind in (COUNTER, HISTOGRAM):
                 for cell in cells.values():
@@ -162,7 +166,7 @@ class Process:
         self._now += 1
 
     def series(self) -> Iterator[Sampled]:
-        """All series with their samples, metric by metric."""
+        """Yield all series with their samples, metric by metric."""
         for metric, cells in self._cells.items():
             base = metric.prometheus
             for key, cell in cells.items():
@@ -175,17 +179,14 @@ class Process:
                 yield Sampled(_labels(f"{base}_count", own), cell.start, cell.samples[-2])
                 yield Sampled(_labels(f"{base}_sum", own), cell.start, cell.samples[-1])
 
-    def _cell(self, metric: Metric, labels: Mapping[str, str]) -> _Cell:
-        handle = (id(metric), tuple(labels.items()))
-        cell = self._handles.get(handle)
+    def _cell(self, metric: Metric, key: tuple[str, ...]) -> _Cell:
+        cells = self._cells.setdefault(metric, {})
+        cell = cells.get(key)
         if cell is None:
-            key = key_of(metric, labels)
-            cells = self._cells.setdefault(metric, {})
-            if key not in cells:
-                size = len(metric.buckets) + 1 if metric.kind == HISTOGRAM else 1
-                whole = metric.kind == HISTOGRAM or (metric.kind == COUNTER and metric.unit != "{USD}")
-                cells[key] = _Cell(size, self._now, whole)
-            cell = self._handles[handle] = cells[key]
+            key_of(metric, dict(zip(metric.labels, key, strict=True)))
+            size = len(metric.buckets) + 1 if metric.kind == HISTOGRAM else 1
+            whole = metric.kind == HISTOGRAM or (metric.kind == COUNTER and metric.unit != "{USD}")
+            cell = cells[key] = _Cell(size, self._now, whole)
         return cell
 
 

@@ -1,14 +1,14 @@
-"""What rules and dashboards cost when a fleet grows: measured on a real Prometheus with made-up series.
+"""Measure what rules and dashboards cost when a fleet grows, on a real Prometheus with made-up series.
 
     python -m lz_otel.lab.history.growth --instances 100
 
-starts ``prometheus`` (found on PATH, or ``--binary``) in a temporary folder, pushes an hour of series of one service
-with so many processes, evaluates every rule once and every query of every dashboard, and prints how long each took.
+starts ``prometheus`` (found on PATH, or ``--binary``) in a temporary folder, pushes an hour of series of one
+service with so many processes, evaluates every rule once and every query of every dashboard, and prints how
+long each took.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import re
@@ -18,17 +18,18 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.parse
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
 
 from lz_otel.bundle import alerts, recording
 from lz_otel.bundle.config import Config, seconds
 from lz_otel.bundle.dashboards import dashboards
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.history import _replay, history
+from lz_otel.mechanisms import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +50,7 @@ class Timing(NamedTuple):
 
 
 def resolve(expr: str, span: int, step: int) -> str:
-    """A dashboard's expression with its variables replaced: everything is chosen."""
+    """Return a dashboard's expression with its variables replaced: everything is chosen."""
     values = {
         "__rate_interval": f"{max(4 * 60, step)}s",
         "__range": f"{span}s",
@@ -61,8 +62,8 @@ def resolve(expr: str, span: int, step: int) -> str:
         "group": ".+",
         "metric": "summary_f1",
     }
-    families = "symbolic|pruning|intent|zeroing|scheduling"
-    exact = expr.replace('mechanism="$mechanism"', 'mechanism="symbolic"').replace("$mechanism", families)
+    exact = expr.replace('mechanism="$mechanism"', f'mechanism="{FAMILIES[0]}"')
+    exact = exact.replace("$mechanism", "|".join(FAMILIES))
     return re.sub(r"\$(\w+)", lambda m: values.get(m[1], ".*"), exact)
 
 
@@ -96,18 +97,9 @@ def _server(binary: str, folder: Path) -> Iterator[str]:
         process.wait(60)
 
 
-def _ask(url: str, path: str, **form: object) -> Any:
-    address = f"{url}/api/v1/{path}"
-    try:
-        with urllib.request.urlopen(address, urllib.parse.urlencode(form).encode(), timeout=300) as answer:
-            return json.load(answer)["data"]["result"]
-    except urllib.error.HTTPError as error:
-        raise OSError(f"{form}: {error.read().decode(errors='replace')}") from error
-
-
-def _timed(kind: str, name: str, what: Callable[[], object]) -> Timing:
+def _timed(url: str, kind: str, name: str, expr: str, at: int) -> Timing:
     begin = time.perf_counter()
-    what()
+    _replay.ask(url, "query", query=expr, time=at)
     return Timing(kind, name, time.perf_counter() - begin)
 
 
@@ -122,17 +114,15 @@ def measure(
     out: list[Timing] = []
     for rule in recording.rules(config):
         name, expr, labels = rule.series.name, str(rule.expr), dict(rule.labels)
-        out.append(_timed("recording", name, lambda e=expr: _ask(url, "query", query=e, time=end)))  # type: ignore[misc]  # bound at once
+        out.append(_timed(url, "recording", name, expr, end))
         _replay.record(url, name, expr, labels, start, end, 60)
         for earlier in range(1, 6):
-            found = _replay.query_range(url, _selector(name, labels), start, end, 60)
-            _replay.write(url, found, -earlier * HOUR, 60)
-    recorded = _ask(url, "query", query='count({__name__=~".+:.+"})', time=end)
-    say(f"{recorded[0]['value'][1]} recorded series")
+            recorded = _replay.query_range(url, _selector(name, labels), start, end, 60)
+            _replay.copy(url, recorded, -earlier * HOUR, 60)
+    (count_of_recorded,) = _replay.ask(url, "query", query='count({__name__=~".+:.+"})', time=end)
+    say(f"{count_of_recorded['value'][1]} recorded series")
     for alert in alerts.alerts(config):
-        for case in alert.conditions:
-            expr = str(case.expr)
-            out.append(_timed("alert", alert.name, lambda e=expr: _ask(url, "query", query=e, time=end)))  # type: ignore[misc]  # as above
+        out += [_timed(url, "alert", alert.name, str(case.expr), end) for case in alert.conditions]
     for text in dashboards(config).values():
         out += _dashboard(url, json.loads(text), start, end)
     return out
@@ -143,7 +133,7 @@ def _selector(name: str, labels: dict[str, str]) -> str:
 
 
 def _dashboard(url: str, board: dict[str, Any], start: int, end: int) -> Iterator[Timing]:
-    """Times per panel: all its queries, one after the other."""
+    """Yield the time of each panel: all its queries, one after the other."""
     overview = "Overview" in board["title"]
     span = 6 * HOUR if overview else end - start
     for panel in board["panels"]:
@@ -153,9 +143,9 @@ def _dashboard(url: str, board: dict[str, Any], start: int, end: int) -> Iterato
             for target in one["targets"]:
                 expr = resolve(target["expr"], span, step)
                 if target.get("instant"):
-                    _ask(url, "query", query=expr, time=end)
+                    _replay.ask(url, "query", query=expr, time=end)
                 else:
-                    _ask(url, "query_range", query=expr, start=end - span, end=end, step=step)
+                    _replay.ask(url, "query_range", query=expr, start=end - span, end=end, step=step)
             yield Timing(board["title"], one["title"], time.perf_counter() - begin)
 
 
@@ -170,39 +160,32 @@ def _report(timings: Sequence[Timing], say: Callable[[str], object]) -> None:
         )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; status 1 when the slowest panel of the Overview needs a second or more."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lz_otel.lab.history.growth", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--instances", type=int, default=100, help="processes (default %(default)s)")
-    parser.add_argument("--models", type=int, default=2, help="models per route (default %(default)s)")
-    parser.add_argument("--routes", type=int, default=3, help="routes (default %(default)s)")
-    parser.add_argument(
-        "--binary", default="prometheus", help="program to start (default: %(default)s on PATH)"
-    )
-    args = parser.parse_args(argv)
-
-    def say(line: str) -> None:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-    binary = shutil.which(args.binary)
-    if binary is None:
-        sys.stderr.write(f"lz-otel: {args.binary} is not on PATH; name it with --binary\n")
-        return 2
-    plan = history.Plan(
-        hours=1.0, step=60, instances=1, models=args.models, routes=args.routes, jobs=("families",)
-    )
+def main(
+    instances: Annotated[int, typer.Option(help="Processes.")] = 100,
+    models: Annotated[int, typer.Option(help="Models per route.")] = 2,
+    routes: Annotated[int, typer.Option(help="Routes.")] = 3,
+    binary: Annotated[str, typer.Option(help="Program to start, on PATH.")] = "prometheus",
+) -> None:
+    """Measure what rules and dashboards cost; status 1 when a panel of the Overview needs a second."""
+    program = shutil.which(binary)
+    if program is None:
+        sys.stderr.write(f"lz-otel: {binary} is not on PATH; name it with --binary\n")
+        raise typer.Exit(2)
+    plan = history.Plan(hours=1.0, step=60, instances=1, models=models, routes=routes, jobs=("families",))
     try:
-        with tempfile.TemporaryDirectory() as folder, _server(binary, Path(folder)) as url:
-            timings = measure(url, plan, args.instances, Config(), say)
+        with tempfile.TemporaryDirectory() as folder, _server(program, Path(folder)) as url:
+            timings = measure(url, plan, instances, Config(), _say)
     except (ConfigurationError, OSError) as error:
         sys.stderr.write(f"lz-otel: {error}\n")
-        return 2
-    _report(timings, say)
-    return int(max(t.seconds for t in timings if "Overview" in t.kind) >= 1.0)
+        raise typer.Exit(2) from None
+    _report(timings, _say)
+    raise typer.Exit(int(max(t.seconds for t in timings if "Overview" in t.kind) >= 1.0))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)

@@ -11,26 +11,45 @@ those that the library would expose. The same plan gives the same series.
 
 from __future__ import annotations
 
-import argparse
+import functools
 import itertools
 import math
 import random
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from lz_otel import catalogue as c
+from lz_otel import mechanisms
+from lz_otel._measure.rules import zeros
+from lz_otel.bundle.promql import VENDOR_CACHE_HIT_RATE, VENDOR_DECOMPRESSION_P95, VENDOR_SLICE_EFFICIENCY
 from lz_otel.errors import ConfigurationError
-from lz_otel.lab.history import _remote_write, _traffic
+from lz_otel.lab.history import _remote_write
+from lz_otel.lab.history._calls import Flow, Route, embeddings, rows
+from lz_otel.lab.history._figures import MODELS, model
 from lz_otel.lab.history._incidents import INCIDENTS, State, incident
-from lz_otel.lab.history._series import Process, Sampled
-from lz_otel.lab.history._traffic import MODELS, VERSIONS, Flow
+from lz_otel.lab.history._series import Process, Row, Sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
-__all__ = ["INCIDENTS", "History", "Incident", "Plan", "generate", "main", "openmetrics", "push", "staged"]
+__all__ = [
+    "INCIDENTS",
+    "History",
+    "Incident",
+    "Plan",
+    "generate",
+    "incidents",
+    "openmetrics",
+    "push",
+    "run",
+    "staged",
+]
+
+
+VERSIONS = ("0.1.0", "0.2.0")  # of the made-up process, before and after a restart
 
 
 class Incident(NamedTuple):
@@ -88,51 +107,49 @@ class History(NamedTuple):
         return sum(len(s.values) for s in self.series)
 
 
-# job, route, mechanisms, group, streamed, (input tokens, output tokens), share of the traffic
 _ROUTES = (
-    ("classify-ticket", ("symbolic", "prompt_cache"), ("",), False, (900, 60), 0.42),
-    ("draft-reply", ("intent", "prompt_cache"), ("",), True, (2600, 320), 0.2),
-    (
+    Route("classify-ticket", 0.42, False, (900, 60), {"": ("symbolic", "prompt_cache")}),
+    Route("draft-reply", 0.2, True, (2600, 320), {"": ("intent", "prompt_cache")}),
+    Route(
         "summarize-thread",
-        ("zeroing", "pruning", "prompt_cache"),
-        ("control", "pruned"),
+        0.16,
         True,
         (5200, 260),
-        0.16,
+        {"control": ("zeroing", "prompt_cache"), "pruned": ("zeroing", "pruning", "prompt_cache")},
     ),
-    ("answer-faq", ("scheduling", "response_cache", "prompt_cache"), ("",), True, (1500, 180), 0.17),
-    ("", (), ("",), False, (700, 150), 0.05),
+    Route("answer-faq", 0.17, True, (1500, 180), {"": ("scheduling", "response_cache", "prompt_cache")}),
 )
+_NO_OPERATION = Route("", 0.05, False, (700, 150), {"": ()})
+_PLACED = {name for route in _ROUTES for names in route.groups.values() for name in names}
+_UNPLACED = tuple(
+    name for name in mechanisms.NAMES if name not in _PLACED
+)  # they are asked for by the first route
+_PLAIN = tuple(name for name in mechanisms.of_effect(mechanisms.SHORTENS) if name not in mechanisms.FAMILIES)
 _JOBS = {"families": "support-bot", "plain": "plain-chat"}
+
+
+def _routes(plan: Plan, kind: str) -> Iterator[Route]:
+    for index in range(plan.routes):
+        again, place = divmod(index, len(_ROUTES))
+        route = _ROUTES[place]
+        groups = {
+            group: (*names, *(_UNPLACED if place == 0 else ())) for group, names in route.groups.items()
+        }
+        if kind == "plain":
+            groups = {"": _PLAIN}
+        yield route._replace(name=f"{route.name}-{again + 1}" if again else route.name, groups=groups)
+    yield _NO_OPERATION
 
 
 def _flows(plan: Plan, kind: str) -> list[Flow]:
     names = [m.name for m in MODELS] + [f"synthetic-model-{i:02d}" for i in range(1, 100)]
-    named = [r for r in _ROUTES if r[0]]
-    rows = [
-        (*named[i % len(named)][:1], *named[i % len(named)][1:])
-        if i < len(named)
-        else (f"{named[i % len(named)][0]}-{i // len(named) + 1}", *named[i % len(named)][1:])
-        for i in range(plan.routes)
-    ]
     flows = []
-    for at, (route, mechanisms, groups, stream, tokens, share) in enumerate((*rows, _ROUTES[-1])):
-        if kind == "plain":
-            mechanisms, groups = tuple(m for m in mechanisms if m == "prompt_cache"), ("",)
-        own = [names[(at + i) % max(plan.models, len(MODELS))] for i in range(plan.models)]
-        for (i, name), group in itertools.product(enumerate(own), groups):
-            flows.append(
-                Flow(
-                    route,
-                    _traffic.model(name),
-                    plan.rate * share / (i + 1) / len(groups),
-                    mechanisms,
-                    group,
-                    stream,
-                    tokens,
-                    own[(i + 1) % len(own)] if len(own) > 1 else "",
-                )
-            )
+    for at, route in enumerate(_routes(plan, kind)):
+        models = [names[(at + i) % max(plan.models, len(MODELS))] for i in range(plan.models)]
+        for (i, name), group in itertools.product(enumerate(models), route.groups):
+            second = models[(i + 1) % len(models)] if len(models) > 1 else ""
+            rate = plan.rate * route.share / (i + 1) / len(route.groups)
+            flows.append(Flow(route, group, model(name), rate, second))
     return flows
 
 
@@ -148,36 +165,44 @@ def generate(plan: Plan) -> History:
     for kind in plan.jobs:
         if kind not in _JOBS:
             raise ConfigurationError("jobs", kind, f"one of {', '.join(_JOBS)}")
-    changes = [(one, incident(one.name)) for one in plan.incidents]
     times = plan.times()
-    states = []
-    for at in times:
-        state = State()
-        for one, change in changes:
-            if one.begin <= at - times[0] < one.begin + one.length:
-                state = change(state)
-        states.append(state)
+    states = _states(plan, times)
     series: list[Sampled] = []
     for kind in plan.jobs:
+        healthy = [State()] * len(times)
         for index in range(plan.instances):
             target = {"job": _JOBS[kind], "instance": f"{_JOBS[kind]}-{index + 1}:9464"}
-            seen = states if kind == "families" else [State()] * len(times)
-            series += _run(plan, kind, index, target, times, seen).series()
+            of_kind = states if kind == "families" else healthy
+            series += _process(plan, kind, index, target, times, of_kind).series()
     if "families" in plan.jobs:
-        endpoint = Process({"job": "vendor", "instance": "vendor:443"})
-        for state in states:
-            _traffic.vendor(endpoint, state)
-            endpoint.sample()
-        series += endpoint.series()
+        series += _vendor(states).series()
     return History(times, series)
 
 
-def _run(
+def _states(plan: Plan, times: list[int]) -> list[State]:
+    """Return the state at each time; the same incidents give the same object."""
+    changes = [(staged, incident(staged.name)) for staged in plan.incidents]
+    made: dict[tuple[int, ...], State] = {}
+    states = []
+    for at in times:
+        on = tuple(i for i, (s, _) in enumerate(changes) if s.begin <= at - times[0] < s.begin + s.length)
+        if on not in made:
+            made[on] = functools.reduce(lambda state, i: changes[i][1](state), on, State())
+        states.append(made[on])
+    return states
+
+
+def _process(
     plan: Plan, kind: str, index: int, target: dict[str, str], times: list[int], states: list[State]
 ) -> Process:
-    """One process from the first sample to the last."""
+    """Return one process, from the first sample to the last."""
     process = Process(target)
     flows = _flows(plan, kind)
+    for flow in flows:
+        for metric, keys in zeros(flow.common, flow.route.groups[flow.group], first=True):
+            process.touch(metric, keys)
+    embedding = embeddings()
+    mixes: dict[tuple[int, int], list[Row]] = {}
     rng = random.Random(f"{plan.seed}/{kind}/{index}")  # reproducible, not secret
     version, restarting = VERSIONS[0], False
     for at, state in zip(times, states, strict=True):
@@ -188,14 +213,39 @@ def _run(
         restarting = state.restart
         daily = 1 + 0.25 * math.sin(2 * math.pi * at / 86400)
         total = 0.0
-        for flow in flows:
-            n = flow.per_second * plan.step * daily * state.traffic * max(0.2, rng.gauss(1, 0.07))
-            _traffic.call(process, flow, state, n)
-            total += n
-        _traffic.embeddings(process, {"lz_route": "", "lz_group": ""}, total * 0.1)
-        _traffic.idle(process, state, total, version)
+        for place, flow in enumerate(flows):
+            calls = flow.per_second * plan.step * daily * state.traffic * max(0.2, rng.gauss(1, 0.07))
+            mix = mixes.get((place, id(state)))
+            if mix is None:
+                mix = mixes[place, id(state)] = rows(flow, state)
+            process.record(mix, calls)
+            total += calls
+        process.record(embedding, total * 0.1)
+        _internal(process, state, total, version)
         process.sample(up=not again)
     return process
+
+
+def _internal(process: Process, state: State, calls: float, version: str) -> None:
+    """Count what a process counts about itself while calls pass."""
+    process.record([(c.INTERNAL_OVERHEAD, (), 0.05, 0.00009)], calls)
+    process.touch(c.INTERNAL_ERRORS, [(where,) for where in c.INTERNAL_ERRORS.attributes[0].values])
+    process.add(c.INTERNAL_ERRORS, calls * state.internal, where="extract")
+    for known in VERSIONS:
+        if known in (version, VERSIONS[0]):
+            value = 1.0 if known == version else math.nan
+            process.set(c.BUILD_INFO, value, version=known, python_version="3.11.9", httpx_version="0.28.1")
+
+
+def _vendor(states: list[State]) -> Process:
+    """Return the gauges of the vendor's own endpoint (article 004, A)."""
+    endpoint = Process({"job": "vendor", "instance": "vendor:443"})
+    for state in states:
+        endpoint.set(VENDOR_CACHE_HIT_RATE, state.shared, layer="zero")
+        endpoint.set(VENDOR_DECOMPRESSION_P95, state.decompression_ms, precision="fp16")
+        endpoint.set(VENDOR_SLICE_EFFICIENCY, 0.91 if state.shared > 0.3 else 0.79, block_type="anchor")
+        endpoint.sample()
+    return endpoint
 
 
 def staged(names: Sequence[str], hours: float, length: float = 1500.0) -> tuple[Incident, ...]:
@@ -205,7 +255,7 @@ def staged(names: Sequence[str], hours: float, length: float = 1500.0) -> tuple[
 
 
 def openmetrics(history: History, out: IO[str]) -> None:
-    """Write OpenMetrics text with time stamps, as ``promtool tsdb create-blocks-from openmetrics`` reads it."""
+    """Write OpenMetrics text with time stamps, for ``promtool tsdb create-blocks-from openmetrics``."""
     for labels, start, values in history.series:
         name = labels[0][1]
         rest = ",".join(f'{k}="{_quoted(v)}"' for k, v in labels[1:])
@@ -259,73 +309,50 @@ def _heads(labels: tuple[tuple[str, str], ...], copies: int) -> Iterator[bytes]:
         yield _remote_write.encode_labels(changed)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line of the generator; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="lz-otel simulate --history", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--hours", type=float, default=6.0, help="length (default %(default)s)")
-    parser.add_argument("--step", type=int, default=30, help="seconds between samples (default %(default)s)")
-    parser.add_argument(
-        "--end", type=float, default=0.0, help="epoch seconds of the last sample (default: now)"
-    )
-    parser.add_argument("--instances", type=int, default=2, help="processes per job (default %(default)s)")
-    parser.add_argument("--models", type=int, default=2, help="models per route (default %(default)s)")
-    parser.add_argument("--routes", type=int, default=4, help="routes (default %(default)s)")
-    parser.add_argument(
-        "--rate", type=float, default=2.0, help="calls per second and instance (default %(default)s)"
-    )
-    parser.add_argument("--seed", type=int, default=1, help="(default %(default)s)")
-    parser.add_argument(
-        "--incident",
-        action="append",
-        default=[],
-        metavar="NAME[@BEGIN+LENGTH]",
-        help=f"stage one, at so many seconds from the start; repeatable: {', '.join(INCIDENTS)}",
-    )
-    parser.add_argument("--all-incidents", action="store_true", help="stage all of them, one after the other")
-    parser.add_argument(
-        "--out", type=Path, help="write OpenMetrics text to this file (default: standard output)"
-    )
-    parser.add_argument("--push", metavar="URL", help="send to a Prometheus by remote write instead")
-    args = parser.parse_args(argv)
-    try:
-        names = list(INCIDENTS) if args.all_incidents else [n for n in args.incident if "@" not in n]
-        incidents = staged(names, args.hours) + tuple(_timed(n) for n in args.incident if "@" in n)
-        plan = Plan(
-            hours=args.hours,
-            step=args.step,
-            end=args.end,
-            instances=args.instances,
-            models=args.models,
-            routes=args.routes,
-            seed=args.seed,
-            incidents=incidents,
-            rate=args.rate,
-        )
-        history = generate(plan)
-        if args.push:
-            push(history, args.push)
-        elif args.out:
-            with args.out.open("w", encoding="utf-8") as file:
-                openmetrics(history, file)
-        else:
-            openmetrics(history, sys.stdout)
-    except (ConfigurationError, OSError) as error:
-        sys.stderr.write(f"lz-otel: {error}\n")
-        return 2
-    sys.stderr.write(f"{len(history.series)} series, {history.samples} samples\n")
-    return 0
+def incidents(wanted: Sequence[str], hours: float, *, every: bool = False) -> tuple[Incident, ...]:
+    """Return the incidents to stage, in a history so many hours long.
+
+    Args:
+        wanted: ``NAME`` (spread evenly) or ``NAME@BEGIN+LENGTH`` in seconds.
+        hours: length of the history.
+        every: stage all of them, spread evenly, beside those with a time.
+
+    Raises:
+        ConfigurationError: a time cannot be read.
+    """
+    untimed = list(INCIDENTS) if every else [text for text in wanted if "@" not in text]
+    return staged(untimed, hours) + tuple(_timed(text) for text in wanted if "@" in text)
 
 
 def _timed(text: str) -> Incident:
-    name, _, rest = text.partition("@")
-    begin, _, length = rest.partition("+")
+    name, _, times = text.partition("@")
+    begin, _, length = times.partition("+")
     try:
         return Incident(name, float(begin), float(length))
     except ValueError:
         raise ConfigurationError("--incident", text, "NAME or NAME@BEGIN+LENGTH in seconds") from None
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(plan: Plan, *, push_to: str = "", out: Path | None = None) -> int:
+    """Generate a history and send it to a Prometheus, or write it to a file or standard output.
+
+    Returns:
+        Exit status: 0, or 2 when it cannot be written or sent.
+
+    Raises:
+        ConfigurationError: an incident is unknown, or a number is out of range.
+    """
+    history = generate(plan)
+    try:
+        if push_to:
+            push(history, push_to)
+        elif out:
+            with out.open("w", encoding="utf-8") as file:
+                openmetrics(history, file)
+        else:
+            openmetrics(history, sys.stdout)
+    except OSError as error:
+        sys.stderr.write(f"lz-otel: {error}\n")
+        return 2
+    sys.stderr.write(f"{len(history.series)} series, {history.samples} samples\n")
+    return 0

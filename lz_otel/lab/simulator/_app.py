@@ -143,6 +143,33 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         provider.reset()
         return JSONResponse({"reset": True})
 
+    async def clock(request: Request) -> Response:
+        body = msgspec.json.decode(await request.body())
+        provider.clock.advance(float(body["advance"]))
+        return JSONResponse({"now": provider.clock.now()})
+
+    def api(path: str, name: str, answer: Callable[..., Answer]) -> Route:
+        return Route(path, _Endpoint(provider, name, answer, peers), methods=["POST"])
+
+    return Starlette(
+        routes=[
+            api("/v1/messages", "messages", provider.messages),
+            api("/v1/messages/count_tokens", "count_tokens", provider.count_tokens),
+            api("/v1/chat/completions", "chat", openai.chat),
+            api("/v1/responses", "responses", openai.responses),
+            api("/v1/embeddings", "embeddings", openai.embed),
+            *_vendor_routes(provider),
+            Route("/__truth", truth),
+            Route("/__truth/summary", summary),
+            Route("/__reset", reset, methods=["POST"]),
+            Route("/__clock", clock, methods=["POST"]),
+        ]
+    )
+
+
+def _vendor_routes(provider: Provider) -> tuple[Route, Route]:
+    """Return the vendor's own endpoints beside the API: metrics, and switching the families (A)."""
+
     async def metrics(request: Request) -> Response:
         if not (request.headers.get("x-api-key") or request.headers.get("authorization")):
             error = {"type": "authentication_error", "message": "an API key is required"}
@@ -161,26 +188,4 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         provider.layer_zero_on = wish["enabled"]
         return JSONResponse({"enabled": provider.layer_zero_on})
 
-    async def clock(request: Request) -> Response:
-        body = msgspec.json.decode(await request.body())
-        provider.clock.advance(float(body["advance"]))
-        return JSONResponse({"now": provider.clock.now()})
-
-    def api(path: str, name: str, answer: Callable[..., Answer]) -> Route:
-        return Route(path, _Endpoint(provider, name, answer, peers), methods=["POST"])
-
-    return Starlette(
-        routes=[
-            api("/v1/messages", "messages", provider.messages),
-            api("/v1/messages/count_tokens", "count_tokens", provider.count_tokens),
-            api("/v1/chat/completions", "chat", openai.chat),
-            api("/v1/responses", "responses", openai.responses),
-            api("/v1/embeddings", "embeddings", openai.embed),
-            Route("/v1/metrics", metrics),
-            Route("/v1/layer-zero/control", control, methods=["POST"]),
-            Route("/__truth", truth),
-            Route("/__truth/summary", summary),
-            Route("/__reset", reset, methods=["POST"]),
-            Route("/__clock", clock, methods=["POST"]),
-        ]
-    )
+    return Route("/v1/metrics", metrics), Route("/v1/layer-zero/control", control, methods=["POST"])

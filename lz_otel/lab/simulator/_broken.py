@@ -56,7 +56,7 @@ def break_messages(ctx: Context, answer: Answer, fault: str) -> None:
 
 
 def break_openai(ctx: Context, answer: Answer, fault: str) -> None:
-    """Make a good answer go wrong on its way; a broken stream never says its usage."""
+    """Make a good answer go wrong on its way; a broken stream never states its usage."""
     record = ctx.record
     record.fault = fault
     pieces = answer.pieces

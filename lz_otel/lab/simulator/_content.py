@@ -1,4 +1,4 @@
-"""What the simulated model says, and what it remembers of requests in order to say it."""
+"""What the simulated model answers, and what it remembers of requests for that."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Content(NamedTuple):
     """One answer.
 
     Attributes:
-        text: what is said.
+        text: what is answered.
         tool: name and input of a tool call, or ``None``.
         thinking: reasoning text, or empty.
         tokens: all output tokens, those of thinking included.
@@ -124,7 +124,7 @@ class Content(NamedTuple):
 
 
 def words(offset: float, tokens: int) -> str:
-    """A text of so many tokens; the same offset gives the same text."""
+    """Return a text of so many tokens; the same offset gives the same text."""
     start = int(offset * _SPAN)
     return _BASE[start : start + min(4 * tokens, 40_000)]
 
@@ -164,7 +164,7 @@ class Memory:
         return offset
 
     def repeat(self, request: bytes, intent: str, output: str) -> str:
-        """Whether an answer repeats the one before to the same request: ``first``, ``same``, ``different``.
+        """Return how an answer compares with the last to this request: ``first``, ``same``, ``different``.
 
         Args:
             request: digest of the request.
@@ -181,7 +181,7 @@ class Memory:
         return "first" if before is None else "same" if before == now else "different"
 
     def leak(self, ctx: Context, text: str, active: int) -> str:
-        """An entity of another recent request that this one does not hold, or nothing.
+        """Return an entity of another recent request that this one does not hold, or nothing.
 
         The last ones are left out, five and as many as there are requests ``active``: a client so
         busy may not have read their answers yet, and cannot know of them.
@@ -201,7 +201,7 @@ class Memory:
             self._entities.append(mine)
 
     def similar(self, text: str) -> bool:
-        """Whether one of the last 100 prompts was the same but for numbers and addresses."""
+        """Return whether one of the last 100 prompts was the same but for numbers and addresses."""
         template = blake2b(_VOLATILE.sub("#", text).encode(), digest_size=8).digest()
         known = template in self._templates
         self._templates.append(template)
@@ -209,7 +209,7 @@ class Memory:
 
 
 def last_user_text(body: dict[str, Any]) -> str:
-    """Text of the last message of the user, empty when it has none."""
+    """Return the text of the last message of the user, empty when it has none."""
     messages = body.get("messages")
     if messages is None:
         messages = body.get("input")
@@ -301,17 +301,12 @@ def compose(
         text, tool = _structured(unit, valid), None
     elif intent:
         offset = memory.output(ctx, fingerprint, intent)
-        text, tool = words(offset, int(answers.output_tokens[0] + offset * 40)), None
+        text, tool = words(offset, int(answers.output_tokens.low + offset * 40)), None
     elif symbolic:
         text, tool = words(int.from_bytes(fingerprint[:4], "big") / 2**32, wanted), None
     else:
         text = words(ctx.draw.unit("output.offset"), wanted)
-    thinking = ""
-    thinking_tokens = 0
-    wish = ctx.body.get("thinking")
-    if isinstance(wish, dict) and wish.get("type") in ("enabled", "adaptive") and not symbolic:
-        thinking_tokens = int(ctx.draw.band("thinking", answers.thinking_tokens))
-        thinking = words(ctx.draw.unit("thinking.offset"), thinking_tokens)
+    thinking, thinking_tokens = ("", 0) if symbolic else _thinking(ctx)
     stop = "tool_use" if tool else "end_turn"
     tokens = tokens_of(text.encode()) + (tokens_of(msgspec.json.encode(tool[1])) if tool else 0)
     if max_tokens is not None and tokens + thinking_tokens > max_tokens:
@@ -319,3 +314,12 @@ def compose(
         tokens = max(0, max_tokens - thinking_tokens)
         text, tool, stop = text[: 4 * tokens], None, "max_tokens"
     return Content(text, tool, thinking, tokens + thinking_tokens, thinking_tokens, stop)
+
+
+def _thinking(ctx: Context) -> tuple[str, int]:
+    """Return the text of thinking and its tokens, where thinking is asked for."""
+    wish = ctx.body.get("thinking")
+    if not isinstance(wish, dict) or wish.get("type") not in ("enabled", "adaptive"):
+        return "", 0
+    tokens = int(ctx.draw.band("thinking", ctx.behaviour.answers.thinking_tokens))
+    return words(ctx.draw.unit("thinking.offset"), tokens), tokens

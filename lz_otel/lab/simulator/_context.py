@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lz_otel.lab.simulator._draw import Draw
 
 if TYPE_CHECKING:
+    from lz_otel.lab.simulator._schema import Range
     from lz_otel.lab.simulator._truth import Mechanism, Record
     from lz_otel.lab.simulator.scenario import Behaviour
 
@@ -84,15 +85,15 @@ class Context:
         return self.headers.get(name, b"").decode("latin-1")
 
     def chance(self, name: str, rate: float) -> bool:
-        """Whether this happens: forced by name, else drawn."""
+        """Return whether this happens: forced by name, else drawn."""
         return self.draw.chance(name, rate)
 
     def verdict(self, name: str, mechanism: Mechanism) -> None:
         """Write what a mechanism came to into the truth."""
         self.record.mechanisms[name] = mechanism
 
-    def faster(self, name: str, band: tuple[float, float]) -> None:
-        """A mechanism serves the answer in this time, unless a faster one does already."""
+    def faster(self, name: str, band: Range) -> None:
+        """Serve the answer in this time, unless a faster mechanism does already."""
         ms = self.draw.band(name, band)
         if self.total_ms is None or ms < self.total_ms:
             self.total_ms = ms

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lz_otel.lab.simulator._schema import Range
+
 __all__ = ["Draw"]
 
 _T = TypeVar("_T")
@@ -24,7 +26,7 @@ class Draw:
 
     Args:
         seed: seed of the run.
-        key: what tells this request from all others (call name and attempt, or ordinal).
+        key: what distinguishes this request from all others (call name and attempt, or ordinal).
     """
 
     __slots__ = ("_base",)
@@ -33,7 +35,7 @@ class Draw:
         self._base = blake2b(f"{seed}\x00{key}\x00".encode(), digest_size=8)
 
     def unit(self, name: str) -> float:
-        """A number in [0, 1)."""
+        """Draw a number in [0, 1)."""
         state = self._base.copy()
         state.update(name.encode())
         return int.from_bytes(state.digest(), "big") / _SPAN
@@ -44,21 +46,20 @@ class Draw:
             return False
         return rate >= 1.0 or self.unit(name) < rate
 
-    def band(self, name: str, band: tuple[float, float]) -> float:
-        """A number between the two ends."""
-        low, high = band
-        return low + (high - low) * self.unit(name)
+    def band(self, name: str, band: Range) -> float:
+        """Return a number between the two ends."""
+        return band.low + (band.high - band.low) * self.unit(name)
 
     def integer(self, name: str, low: int, high: int) -> int:
-        """A whole number between the two ends, both included."""
+        """Draw a whole number between the two ends, both included."""
         return low + int((high - low + 1) * self.unit(name))
 
     def pick(self, name: str, items: Sequence[_T]) -> _T:
-        """One of the items."""
+        """Draw one of the items."""
         return items[int(len(items) * self.unit(name))]
 
     def weighted(self, name: str, weights: Sequence[float]) -> int:
-        """Index of one of the weights, each as likely as it is heavy."""
+        """Draw the index of one of the weights, each as likely as it is heavy."""
         left = self.unit(name) * sum(weights)
         for index, weight in enumerate(weights):
             left -= weight

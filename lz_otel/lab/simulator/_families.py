@@ -58,7 +58,7 @@ class RefusedError(Exception):
 
 
 def system_text(body: dict[str, Any]) -> str:
-    """The system prompt as one text, or the first system message where a client sends it so."""
+    """Return the system prompt as one text, or the first system message where a client sends it so."""
     system = body.get("system")
     if isinstance(system, str):
         return system
@@ -71,7 +71,7 @@ def system_text(body: dict[str, Any]) -> str:
 
 
 def prune_request(ctx: Context) -> tuple[bool, float | None]:
-    """Whether pruning was asked for, and the ratio; a ratio that cannot be read is ``None``.
+    """Return whether pruning was asked for, and the ratio; a ratio that cannot be read is ``None``.
 
     The tag must be the first line of the system prompt, alone on it.
     """
@@ -137,10 +137,10 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
     if preservation is not None and report != "count":
         facts["preservation_ms"] = preservation
     if report == "usage":
-        told: dict[str, Any] = {"pruned_tokens": pruned}
+        reported: dict[str, Any] = {"pruned_tokens": pruned}
         if preservation is not None:
-            told["context_preservation_ms"] = preservation
-        ctx.usage_extra["layer_zero"] = told
+            reported["context_preservation_ms"] = preservation
+        ctx.usage_extra["layer_zero"] = reported
     elif report == "header":
         ctx.extra.append((b"x-anthropic-layer-zero-pruned-tokens", b"%d" % pruned))
         if preservation is not None:
@@ -267,7 +267,7 @@ _BAD_MASKS: tuple[Any, ...] = ("[true,", "yes", 7, {"0": True}, [1, "x"])
 
 
 def masks(ctx: Context, count: int) -> list[Any]:
-    """One ``zeroing_mask`` per delta, in each of the spellings seen (A), as values to be encoded."""
+    """Return one ``zeroing_mask`` per delta, in each of the spellings seen (A), as values to be encoded."""
     part = ctx.behaviour.zeroing
     constant = ctx.chance("mask.constant", part.constant_mask_rate)
     spelt = ctx.chance("mask.string", part.string_mask_rate)

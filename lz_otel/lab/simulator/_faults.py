@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -67,13 +66,13 @@ _ALIASES = {
     "413": "too_large",
 }
 _KINDS = tuple(
-    f.name for f in dataclasses.fields(Faults) if f.name in (*HTTP_FAULTS, *STREAM_FAULTS, *BODY_FAULTS)
+    kind for kind in Faults.__struct_fields__ if kind in (*HTTP_FAULTS, *STREAM_FAULTS, *BODY_FAULTS)
 )
 _HTML = b"<html><head><title>%d</title></head><body><center><h1>%d</h1></center><hr>cloudflare</body></html>"
 
 
 def draw_fault(ctx: Context) -> str:
-    """The kind of fault of this attempt, or nothing.
+    """Return the kind of fault of this attempt, or nothing.
 
     ``x-sim-force: fault=429,529`` forces one kind per attempt, in order, none after the last.
     """

@@ -72,7 +72,7 @@ class ResponseCache:
         record: Record,
         upstream: Callable[[dict[bytes, bytes], bytes, Record], Answer],
     ) -> Answer:
-        """Answer from the store, or ask the provider and keep what it says."""
+        """Answer from the store, or ask the provider and keep its answer."""
         part = behaviour.gateway
         draw = Draw(
             self._seed, f"gw{record.call}#{record.attempt}" if record.call else f"gw@{record.ordinal}"
@@ -92,8 +92,8 @@ class ResponseCache:
             return self._hit(part, draw, stored, record, behaviour.latency.scale)
         answer = upstream(headers, raw, record)
         state = "bypass" if bypass else "refresh" if refresh else "miss"
-        told, verdict = _miss_headers(part, draw, state, asked, self._has_hit, record)
-        answer.headers += told
+        added, verdict = _miss_headers(part, draw, state, asked, self._has_hit, record)
+        answer.headers += added
         if verdict is not None and (200 <= answer.status < 300 or verdict.verdict == "fallback"):
             record.mechanisms["response_cache"] = verdict
         if state != "bypass" and answer.status == 200 and not record.fault:
@@ -126,13 +126,13 @@ class ResponseCache:
         self._has_hit = True
         age = int(self._clock.now() - stored.at)
         semantic = draw.chance("semantic", part.semantic_rate)
-        told = _hit_headers(part, draw, stored, record, age, semantic)
+        added = _hit_headers(part, draw, stored, record, age, semantic)
         body = stored.body
         if part.name == "openrouter":
             body = zero_usage(body, stored.chunked)
         kept = [h for h in stored.headers if h[0] == b"content-type" or part.name == "helicone"]
         kept = [h for h in kept if not h[0].startswith(b"helicone-")]
-        answer = Answer(200, [*kept, *told], [(0.0, body)], chunked=stored.chunked)
+        answer = Answer(200, [*kept, *added], [(0.0, body)], chunked=stored.chunked)
         ms = draw.band("gateway.hit", part.hit_ms) * scale
         answer.wait = ms / 1000.0
         record.status = 200
@@ -146,7 +146,7 @@ class ResponseCache:
 
 
 def _asked(name: str, headers: dict[bytes, bytes]) -> bool:
-    """Whether this request asks for the cache, where the client has to."""
+    """Return whether this request asks for the cache, where the client has to."""
     if name == "cloudflare":
         return headers.get(b"cf-aig-skip-cache") != b"true"
     if name == "helicone":
@@ -202,21 +202,26 @@ def _hit_headers(
     return [(OWN_HEADER, b"HIT")]
 
 
+# Gateways that name their cache's state in a header of their own (D).
+_STATUS = {
+    "cloudflare": b"cf-aig-cache-status",
+    "helicone": b"helicone-cache",
+    "openrouter": b"x-openrouter-cache-status",
+}
+
+
 def _miss_headers(
     part: Gateway, draw: Draw, state: str, asked: bool, told_before: bool, record: Record
 ) -> tuple[Headers, Mechanism | None]:
-    """Headers of an answer that the provider gave, and what a client can conclude from them."""
+    """Return headers of an answer that the provider gave, and what a client can conclude from them."""
     name = part.name
     fell_back = name in ("cloudflare", "litellm") and draw.chance("gateway.fallback", part.fallback_rate)
     retried = name in ("portkey", "litellm") and draw.chance("gateway.retry", part.retry_rate)
     out: Headers = []
     verdict: Mechanism | None = Mechanism("miss") if state == "miss" else Mechanism("bypass")
-    if name in ("cloudflare", "helicone", "openrouter"):
-        header = {"cloudflare": b"cf-aig-cache-status", "helicone": b"helicone-cache"}.get(
-            name, b"x-openrouter-cache-status"
-        )
+    if name in _STATUS:
         if state == "miss":
-            out.append((header, b"MISS"))
+            out.append((_STATUS[name], b"MISS"))
         else:
             verdict = Mechanism("bypass", visible=False) if asked else None
         if name == "cloudflare":
@@ -228,18 +233,15 @@ def _miss_headers(
         out = [
             (b"x-portkey-cache-status", words.get(state, b"DISABLED")),
             (b"x-portkey-trace-id", _id(record)),
+            (b"x-portkey-retry-attempt-count", b"2" if retried else b"0"),
         ]
-        out.append((b"x-portkey-retry-attempt-count", b"2" if retried else b"0"))
         if state == "bypass":
             verdict = None
     elif name == "litellm":
-        out = [
-            *_litellm(record),
-            (b"x-litellm-attempted-retries", b"1" if retried else b"0"),
-            (b"x-litellm-attempted-fallbacks", b"1" if fell_back else b"0"),
-        ]
+        repeated = (b"x-litellm-attempted-retries", b"1" if retried else b"0")
+        out = [*_litellm(record), repeated, (b"x-litellm-attempted-fallbacks", b"1" if fell_back else b"0")]
         if verdict is not None:
-            verdict.visible = False  # only the presence of a key tells
+            verdict.visible = False  # only the presence of a key shows it
     elif name == "kong":
         out = [(b"x-cache-status", {"bypass": b"Bypass", "refresh": b"Refresh"}.get(state, b"Miss"))]
         verdict = Mechanism("bypass" if state == "bypass" else "miss")  # Refresh: found, and not used
@@ -287,7 +289,7 @@ def _without_usage(value: Any) -> Any:
 
 
 def zero_usage(body: bytes, sse: bool) -> bytes:
-    """The same body with every usage counter set to 0."""
+    """Return the same body with every usage counter set to 0."""
     if not sse:
         return encode(_without_usage(msgspec.json.decode(body)))
     lines = []

@@ -1,4 +1,4 @@
-"""Rate-limit windows that really count down, told in the header formats of both vendors (D)."""
+"""Rate-limit windows that really count down, in the header formats of both vendors (D)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Bucket:
 
 
 def _go_duration(seconds: float) -> bytes:
-    """Seconds in the form of Go's ``time.Duration``: ``12ms``, ``1s``, ``6m0s``."""
+    """Return seconds in the form of Go's ``time.Duration``: ``12ms``, ``1s``, ``6m0s``."""
     ms = round(seconds * 1000)
     if ms < 1000:
         return b"%dms" % ms
@@ -68,7 +68,7 @@ class RateLimits:
         return self._stamp[1]
 
     def exhausted(self, limits: Limits, workspace: str) -> float | None:
-        """Seconds until a request is allowed again, or ``None`` when it is allowed now."""
+        """Return seconds until a request is allowed again, or ``None`` when it is allowed now."""
         if not limits.enforce:
             return None
         bucket = self._bucket(workspace, "requests", limits.requests)

@@ -9,7 +9,7 @@ from lz_otel.lab.simulator._tokens import encode
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
-    from lz_otel.lab.simulator._context import Context, Headers
+    from lz_otel.lab.simulator._context import Context
 
 __all__ = ["cut_up", "event", "plain", "streamed", "usage_of"]
 
@@ -20,7 +20,7 @@ _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 
 def event(name: str, data: dict[str, Any]) -> bytes:
-    """One server-sent event."""
+    """Return one server-sent event."""
     return b"event: " + name.encode() + b"\ndata: " + encode(data) + b"\n\n"
 
 
@@ -31,7 +31,7 @@ def cut_up(text: str, count: int) -> list[str]:
 
 
 def usage_of(ctx: Context, output_tokens: int) -> dict[str, Any]:
-    """The ``usage`` object of a whole message, from the numbers in the record."""
+    """Return the ``usage`` object of a whole message, from the numbers in the record."""
     record = ctx.record
     usage: dict[str, Any] = {
         "input_tokens": record.uncached_tokens,
@@ -58,7 +58,7 @@ def _details(record: Any) -> dict[str, Any]:
 
 
 def plain(ctx: Context, content: Content, message_id: str, extra: dict[str, Any]) -> Answer:
-    """A whole message in one body."""
+    """Return a whole message in one body."""
     record = ctx.record
     blocks: list[dict[str, Any]] = []
     if content.thinking:
@@ -102,7 +102,7 @@ def streamed(
     masks: list[Any] | None,
     pieces: int,
 ) -> Answer:
-    """The same message as server-sent events, spread over the time it takes."""
+    """Return the same message as server-sent events, spread over the time it takes."""
     record = ctx.record
     head = {
         "id": message_id,
@@ -116,40 +116,6 @@ def streamed(
         **extra,
     }
     start = [event("message_start", {"type": "message_start", "message": head}), _PING]
-    deltas: list[bytes] = []
-    index = 0
-    if content.thinking:
-        block = {"type": "thinking", "thinking": "", "signature": ""}
-        deltas += _block(
-            index, block, [{"type": "thinking_delta", "thinking": t} for t in cut_up(content.thinking, 3)]
-        )
-        signature = {"type": "signature_delta", "signature": "c2ltdWxhdGVk"}
-        deltas[-1] += event(
-            "content_block_delta", {"type": "content_block_delta", "index": index, "delta": signature}
-        )
-        deltas[-1] += _block_stop(index)
-        index += 1
-    if content.text:
-        parts: list[dict[str, Any]] = [
-            {"type": "text_delta", "text": t} for t in cut_up(content.text, pieces)
-        ]
-        for part, mask in zip(parts, masks or (), strict=False):
-            part["zeroing_mask"] = mask
-        deltas += _block(index, {"type": "text", "text": ""}, parts)
-        deltas[-1] += _block_stop(index)
-        index += 1
-    if content.tool:
-        called: dict[str, Any] = {
-            "type": "tool_use",
-            "id": f"toolu_{message_id[4:]}",
-            "name": content.tool[0],
-            "input": {},
-        }
-        json_text = encode(content.tool[1]).decode()
-        deltas += _block(
-            index, called, [{"type": "input_json_delta", "partial_json": t} for t in cut_up(json_text, 3)]
-        )
-        deltas[-1] += _block_stop(index)
     end = event(
         "message_delta",
         {
@@ -166,7 +132,37 @@ def streamed(
         },
     )
     record.usage_sent = "full"
-    return spread(ctx, start, deltas, [end + _STOP])
+    return spread(ctx, start, _deltas(content, message_id, masks, pieces), [end + _STOP])
+
+
+def _deltas(content: Content, message_id: str, masks: list[Any] | None, pieces: int) -> list[bytes]:
+    """Return the events of all content blocks, a piece each."""
+    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if content.thinking:
+        thoughts = [{"type": "thinking_delta", "thinking": t} for t in cut_up(content.thinking, 3)]
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, thoughts))
+    if content.text:
+        parts: list[dict[str, Any]] = [
+            {"type": "text_delta", "text": t} for t in cut_up(content.text, pieces)
+        ]
+        for part, mask in zip(parts, masks or (), strict=False):
+            part["zeroing_mask"] = mask
+        blocks.append(({"type": "text", "text": ""}, parts))
+    if content.tool:
+        name, arguments = content.tool
+        called = {"type": "tool_use", "id": f"toolu_{message_id[4:]}", "name": name, "input": {}}
+        cut = cut_up(encode(arguments).decode(), 3)
+        blocks.append((called, [{"type": "input_json_delta", "partial_json": t} for t in cut]))
+    deltas: list[bytes] = []
+    for index, (block, parts) in enumerate(blocks):
+        deltas += _block(index, block, parts)
+        if block["type"] == "thinking":
+            signature = {"type": "signature_delta", "signature": "c2ltdWxhdGVk"}
+            deltas[-1] += event(
+                "content_block_delta", {"type": "content_block_delta", "index": index, "delta": signature}
+            )
+        deltas[-1] += _block_stop(index)
+    return deltas
 
 
 def _block(index: int, block: dict[str, Any], parts: list[dict[str, Any]]) -> list[bytes]:
@@ -201,8 +197,3 @@ def spread(ctx: Context, start: list[bytes], deltas: list[bytes], end: list[byte
     answer = Answer(200, [_SSE, (b"cache-control", b"no-cache")], pieces, chunked=True)
     answer.wait = first / 2
     return answer
-
-
-def sse_headers() -> Headers:
-    """Headers of a stream."""
-    return [_SSE]

@@ -12,10 +12,12 @@ from lz_otel.lab.simulator import _openai_wire as wire
 from lz_otel.lab.simulator._broken import break_openai
 from lz_otel.lab.simulator._content import compose, last_user_text
 from lz_otel.lab.simulator._context import Answer, Context
+from lz_otel.lab.simulator._schema import Range
 from lz_otel.lab.simulator._tokens import encode, openai_blocks, tokens_of
 from lz_otel.lab.simulator._truth import Mechanism, hide
 
 if TYPE_CHECKING:
+    from lz_otel.lab.simulator._content import Content
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
 
@@ -23,6 +25,7 @@ __all__ = ["OpenAI"]
 
 _JSON = (b"content-type", b"application/json")
 _DECODE = msgspec.json.Decoder().decode
+_EMBEDDING_MS = Range(30.0, 90.0)
 _WRITES_COST = ("gpt-5.6", "gpt-6")  # models that report written tokens (D)
 
 
@@ -94,7 +97,7 @@ class OpenAI:
         ctx.record.input_tokens = sum(tokens_of(i.encode()) if isinstance(i, str) else len(i) for i in inputs)
         ctx.record.uncached_tokens = ctx.record.input_tokens
         latency = ctx.behaviour.latency
-        ctx.total_ms = ctx.draw.band("latency", (30.0, 90.0)) * latency.scale
+        ctx.total_ms = ctx.draw.band("latency", _EMBEDDING_MS) * latency.scale
         ctx.record.waited_ms = round(ctx.total_ms, 3)
         return wire.embeddings(ctx, len(inputs))
 
@@ -130,28 +133,26 @@ class OpenAI:
         record.output_tokens = record.would_output_tokens = content.tokens + record.reasoning_tokens
         record.stop_reason = content.stop
         latency = behaviour.latency
-        ms = (
-            float(ctx.force["latency"])
-            if "latency" in ctx.force
-            else ctx.draw.band("latency", latency.full_ms)
-        )
+        forced = ctx.force.get("latency")
+        ms = ctx.draw.band("latency", latency.full_ms) if forced is None else float(forced)
         if cached.read:
             ms *= behaviour.prompt_cache.latency_share
         ctx.total_ms = ms * latency.scale
         record.waited_ms = round(ctx.total_ms, 3)
-        pieces = ctx.draw.integer("chunks", int(latency.chunks[0]), int(latency.chunks[1]))
-        chat = record.api == "chat"
-        answer_id = ("chatcmpl-" if chat else "resp_") + f"sim{record.ordinal:020x}"
-        if ctx.stream:
-            answer = (wire.chat_streamed if chat else wire.responses_streamed)(
-                ctx, content, answer_id, pieces
-            )
-        else:
-            answer = (wire.chat_plain if chat else wire.responses_plain)(ctx, content, answer_id)
+        answer = _message(ctx, content)
         answer.on_begin, answer.on_lost = cached.begin, cached.lose
         if record.usage_sent != "full":
             hide(record)
         return answer
+
+
+def _message(ctx: Context, content: Content) -> Answer:
+    chat, chunks = ctx.record.api == "chat", ctx.behaviour.latency.chunks
+    answer_id = f"{'chatcmpl-' if chat else 'resp_'}sim{ctx.record.ordinal:020x}"
+    if not ctx.stream:
+        return (wire.chat_plain if chat else wire.responses_plain)(ctx, content, answer_id)
+    pieces = ctx.draw.integer("chunks", int(chunks.low), int(chunks.high))
+    return (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, pieces)
 
 
 def _invalid(record: Record, status: int, kind: str, code: str | None, message: str) -> Answer:

@@ -23,7 +23,7 @@ _DONE = b"data: [DONE]\n\n"
 
 
 def chat_usage(ctx: Context) -> dict[str, Any]:
-    """The ``usage`` object of a chat completion."""
+    """Return the ``usage`` object of a chat completion."""
     record = ctx.record
     details: dict[str, Any] = {"cached_tokens": record.cache_read_tokens, "audio_tokens": 0}
     if record.cache_write_tokens:
@@ -47,7 +47,7 @@ def _tool_calls(content: Content, call_id: str) -> list[dict[str, Any]]:
 
 
 def chat_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
-    """A whole chat completion."""
+    """Return a whole chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": content.text or None, "refusal": None}
     calls = _tool_calls(content, f"call_{answer_id[9:]}")
     if calls:
@@ -71,7 +71,7 @@ def chat_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
 
 
 def chat_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -> Answer:
-    """The same as chunks; the totals come only when the client asked for them."""
+    """Return the same as chunks; the totals come only when the client asked for them."""
     options = ctx.body.get("stream_options")
     options = options if isinstance(options, dict) else {}
     wanted = options.get("include_usage") is True
@@ -111,7 +111,7 @@ def chat_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -
 
 
 def responses_usage(ctx: Context) -> dict[str, Any]:
-    """The ``usage`` object of a response."""
+    """Return the ``usage`` object of a response."""
     record = ctx.record
     return {
         "input_tokens": record.input_tokens,
@@ -183,7 +183,7 @@ def _items(content: Content, answer_id: str) -> list[dict[str, Any]]:
 
 
 def responses_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
-    """A whole response."""
+    """Return a whole response."""
     status = "incomplete" if content.stop == "max_tokens" else "completed"
     body = _response(ctx, answer_id, status, _items(content, answer_id), responses_usage(ctx), content.stop)
     ctx.record.usage_sent = "full"
@@ -205,7 +205,7 @@ class _Numbered:
 
 
 def responses_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -> Answer:
-    """The same as typed events; the terminal one carries the usage."""
+    """Return the same as typed events; the terminal one carries the usage."""
     event = _Numbered()
     opened = _response(ctx, answer_id, "in_progress", [], None, "")
     start = [event("response.created", response=opened), event("response.in_progress", response=opened)]
@@ -222,15 +222,8 @@ def responses_streamed(ctx: Context, content: Content, answer_id: str, pieces: i
             )
             head += event("response.content_part.added", **place, content_index=0, part=part)
             for text in cut_up(content.text, pieces):
-                data = event(
-                    "response.output_text.delta",
-                    **place,
-                    content_index=0,
-                    delta=text,
-                    logprobs=[],
-                    obfuscation="xx",
-                )
-                deltas.append(head + data)
+                more = {"delta": text, "logprobs": [], "obfuscation": "xx"}
+                deltas.append(head + event("response.output_text.delta", **place, content_index=0, **more))
                 head = b""
             done = event(
                 "response.output_text.done", **place, content_index=0, text=content.text, logprobs=[]
@@ -259,7 +252,7 @@ def responses_streamed(ctx: Context, content: Content, answer_id: str, pieces: i
 
 
 def embeddings(ctx: Context, inputs: int) -> Answer:
-    """Vectors of eight numbers, as floats or as base64 of 32-bit floats."""
+    """Return vectors of eight numbers, as floats or as base64 of 32-bit floats."""
     vector = [round(ctx.draw.unit(f"embedding.{i}") - 0.5, 6) for i in range(8)]
     packed: Any = vector
     if ctx.body.get("encoding_format") == "base64":

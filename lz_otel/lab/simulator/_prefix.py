@@ -11,76 +11,22 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+
+from lz_otel.lab.simulator._breakpoints import minimum_tokens
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._tokens import Block
 
-__all__ = ["BreakpointError", "CacheResult", "PrefixCache", "breakpoints", "minimum_tokens"]
+__all__ = ["CacheResult", "PrefixCache"]
 
 TTL = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
 LOOK_BACK = 20
 _LINEAGE = 64  # earlier requests of one route that a miss is compared with
 _CHUNK = 512  # OpenAI caches in steps of 128 tokens
-
-_MINIMUM = (
-    ("claude-fable-5", 512),
-    ("claude-mythos-5", 512),
-    ("claude-opus-5", 512),
-    ("claude-sonnet-5-5", 512),
-    ("claude-haiku-5-5", 512),
-    ("claude-opus-4-7", 2048),
-    ("claude-mythos-preview", 2048),
-    ("claude-3-5-haiku", 2048),
-    ("claude-haiku-3-5", 2048),
-    ("claude-opus-4-6", 4096),
-    ("claude-opus-4-5", 4096),
-    ("claude-haiku-4-5", 4096),
-)
-
-
-def minimum_tokens(model: str) -> int:
-    """Shortest prefix that is cached, tokens (D; 1024 for all models not in the vendor's table)."""
-    for prefix, tokens in _MINIMUM:
-        if model.startswith(prefix):
-            return tokens
-    return 1024
-
-
-class BreakpointError(ValueError):
-    """The breakpoints break a rule of the vendor; the text is the vendor's error message."""
-
-
-def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
-    """Positions of the breakpoints, the automatic one included, in order.
-
-    Raises:
-        BreakpointError: more than four, or a one-hour breakpoint behind a five-minute one.
-    """
-    automatic = request.get("cache_control")
-    if isinstance(automatic, dict):
-        ttl = "1h" if automatic.get("ttl") == "1h" else "5m"
-        for block in reversed(blocks):
-            if block.cacheable:
-                if block.ttl and block.ttl != ttl:
-                    raise BreakpointError(
-                        "cache_control: the automatic and the explicit ttl of one block differ"
-                    )
-                block.ttl = ttl
-                break
-    found = [i for i, block in enumerate(blocks) if block.ttl and block.cacheable]
-    if len(found) > 4:
-        raise BreakpointError(
-            f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}."
-        )
-    seen_short = False
-    for i in found:
-        if blocks[i].ttl == "1h" and seen_short:
-            raise BreakpointError("cache_control: a ttl='1h' block must not come after a ttl='5m' block")
-        seen_short = seen_short or blocks[i].ttl == "5m"
-    return found
 
 
 class _Entry:
@@ -107,6 +53,28 @@ class _Seen:
         self.chain = chain  # digest of every prefix
 
 
+class _Asked(NamedTuple):
+    """A request of the Messages API, as the cache sees it.
+
+    Attributes:
+        digests, totals: of every prefix: its digest, and its length in tokens.
+        usable: positions of the breakpoints behind a prefix that is long enough.
+        now: seconds of the simulator's clock at the start of the request.
+    """
+
+    workspace: str
+    model: str
+    blocks: list[Block]
+    digests: list[bytes]
+    totals: list[int]
+    usable: list[int]
+    now: float
+
+    def key(self, position: int, model: str = "") -> bytes:
+        """Return the key of a prefix's entry, of this model or another."""
+        return f"{self.workspace}\x00{model or self.model}\x00".encode() + self.digests[position]
+
+
 class CacheResult(msgspec.Struct):
     """What the cache did for one request; token counts as in ``usage``."""
 
@@ -126,7 +94,7 @@ class CacheResult(msgspec.Struct):
         return self.write_5m + self.write_1h
 
     def begin(self) -> None:
-        """The answer has begun: from now on its entries can be read."""
+        """Make the entries readable: the answer has begun."""
         for entry in self.entries:
             entry.readable, entry.died = True, False
             entry.writers -= 1
@@ -135,7 +103,7 @@ class CacheResult(msgspec.Struct):
             self.lineage = None
 
     def lose(self) -> None:
-        """The answer never began: what it would have written is not there."""
+        """Drop what the answer would have written: it never began."""
         for entry in self.entries:
             entry.writers -= 1
             if not entry.readable and not entry.writers:
@@ -208,95 +176,72 @@ class PrefixCache:
             return CacheResult()
         model = str(request.get("model", ""))
         digests, sections = _chain(request, blocks)
-        totals = _running_totals(blocks)
-        prefix = f"{workspace}\x00{model}\x00".encode()
-        least = minimum_tokens(model)
-        usable = [i for i in marks if totals[i] >= least]
-        result = CacheResult(asked=True, kept_in=self._entries)
+        totals = list(accumulate(block.tokens for block in blocks))
+        usable = [mark for mark in marks if totals[mark] >= minimum_tokens(model)]
+        asked = _Asked(workspace, model, blocks, digests, totals, usable, now)
         lineage = self._lineage(workspace, route)
-        result.seen = _Seen(model, *sections, digests)
-        result.lineage = lineage
+        seen = _Seen(model, *sections, digests)
+        result = CacheResult(asked=True, kept_in=self._entries, seen=seen, lineage=lineage)
         self._models.setdefault(workspace, set()).add(model)
         if not usable:
             result.reason = "below_minimum"
             return result
-        found, state = -1, ""
-        for mark in reversed(usable):
-            for position in range(mark, max(-1, mark - LOOK_BACK), -1):
-                entry = self._entries.get(prefix + digests[position])
-                if entry is None:
-                    continue
-                if entry.expires <= now:
-                    state = state or "expired"
-                elif not entry.readable:
-                    state = "expired" if entry.died else "first_use"
-                elif position > found:
-                    found = position
-                    break
-            if found >= 0:
-                break
-        result.read = totals[found] if found >= 0 else 0
-        if found >= 0:
-            for position in {found, *(m for m in usable if m < found)}:
-                entry = self._entries.get(prefix + digests[position])
+        end, state = self._longest(asked)
+        if end >= 0:
+            result.read = totals[end]
+            for position in {end, *(mark for mark in usable if mark < end)}:
+                entry = self._entries.get(asked.key(position))
                 if entry is not None and entry.expires > now:
                     entry.expires = now + entry.ttl
         else:
-            result.reason = state or self._why(
-                workspace, model, digests, totals, usable, result.seen, lineage, now
-            )
-        self._write(result, prefix, blocks, digests, totals, usable, found, now)
+            result.reason = state or self._why(asked) or _compare(seen, lineage)
+        self._write(result, asked, end)
         return result
 
-    def _write(
-        self,
-        result: CacheResult,
-        prefix: bytes,
-        blocks: list[Block],
-        digests: list[bytes],
-        totals: list[int],
-        usable: list[int],
-        found: int,
-        now: float,
-    ) -> None:
-        done = totals[found] if found >= 0 else 0
-        for mark in usable:
-            if mark <= found:
+    def _longest(self, asked: _Asked) -> tuple[int, str]:
+        """Return where the longest prefix that can be read ends, or -1; and why one that is there cannot."""
+        state = ""
+        for mark in reversed(asked.usable):
+            for position in range(mark, max(-1, mark - LOOK_BACK), -1):
+                entry = self._entries.get(asked.key(position))
+                if entry is None:
+                    continue
+                if entry.expires <= asked.now:
+                    state = state or "expired"
+                elif not entry.readable:
+                    state = "expired" if entry.died else "first_use"
+                else:
+                    return position, state
+        return -1, state
+
+    def _write(self, result: CacheResult, asked: _Asked, end: int) -> None:
+        """Write what stands between the prefix that was read and the breakpoints."""
+        done = asked.totals[end] if end >= 0 else 0
+        for mark in asked.usable:
+            if mark <= end:
                 continue
-            ttl = blocks[mark].ttl
-            tokens = totals[mark] - done
-            done = totals[mark]
+            ttl = asked.blocks[mark].ttl
+            tokens = asked.totals[mark] - done
+            done = asked.totals[mark]
             if ttl == "1h":
                 result.write_1h += tokens
             else:
                 result.write_5m += tokens
-            result.entries.append(self._put(prefix + digests[mark], TTL[ttl], now + TTL[ttl]))
+            result.entries.append(self._put(asked.key(mark), TTL[ttl], asked.now + TTL[ttl]))
 
-    def _why(
-        self,
-        workspace: str,
-        model: str,
-        digests: list[bytes],
-        totals: list[int],
-        usable: list[int],
-        seen: _Seen,
-        lineage: deque[_Seen],
-        now: float,
-    ) -> str:
-        own = f"{workspace}\x00{model}\x00".encode()
-        for position in range(usable[-1]):  # a live prefix that no breakpoint reaches
-            entry = self._entries.get(own + digests[position])
-            if entry is not None and entry.readable and entry.expires > now and totals[position]:
+    def _why(self, asked: _Asked) -> str:
+        """Return why no prefix was found, where the entries show it."""
+        for position in range(asked.usable[-1]):  # a live prefix that no breakpoint reaches
+            entry = self._entries.get(asked.key(position))
+            if entry is not None and entry.readable and entry.expires > asked.now and asked.totals[position]:
                 return "no_breakpoint"
-        for other in sorted(self._models.get(workspace, ())):
-            if other != model:
-                prefix = f"{workspace}\x00{other}\x00".encode()
-                for mark in usable:
-                    for position in range(mark, max(-1, mark - LOOK_BACK), -1):
-                        entry = self._entries.get(prefix + digests[position])
-                        if entry is not None and entry.expires > now:
-                            return "model_changed"
-        return _compare(seen, lineage)
+        for model in sorted(self._models.get(asked.workspace, set()) - {asked.model}):
+            for mark in asked.usable:
+                for position in range(mark, max(-1, mark - LOOK_BACK), -1):
+                    entry = self._entries.get(asked.key(position, model))
+                    if entry is not None and entry.expires > asked.now:
+                        return "model_changed"
+        return ""
 
     def openai(
         self, request: dict[str, Any], blocks: list[Block], workspace: str, route: str, now: float
@@ -320,8 +265,23 @@ class PrefixCache:
             chain.update(data[step * _CHUNK : (step + 1) * _CHUNK])
             keys.append(chain.digest())
         result.seen = _Seen(model, *_sections(blocks), keys)
-        read, expired, busy = 0, False, False
-        for step in range(steps - 1, 6, -1):
+        result.read, result.reason = self._longest_step(prefix, keys, now)
+        if not result.read and not result.reason:
+            other_model = [m for m in self._models.get(workspace, ()) if m != model]
+            keys_of = [f"{workspace}\x00{m}\x00{key}\x00o".encode() for m in other_model]
+            alive = any((e := self._entries.get(k + keys[7])) and e.expires > now for k in keys_of)
+            result.reason = "model_changed" if alive else _compare(result.seen, lineage)
+        self._models.setdefault(workspace, set()).add(model)
+        for step in range(7, steps):
+            result.entries.append(self._put(prefix + keys[step], ttl, now + ttl))
+        result.write_5m = max(0, steps * 128 - result.read)
+        result.lineage = lineage
+        return result
+
+    def _longest_step(self, prefix: bytes, keys: list[bytes], now: float) -> tuple[int, str]:
+        """Return the tokens that can be read, or 0 and why what is there cannot."""
+        expired = busy = False
+        for step in range(len(keys) - 1, 6, -1):
             entry = self._entries.get(prefix + keys[step])
             if entry is None:
                 continue
@@ -330,25 +290,8 @@ class PrefixCache:
             elif not entry.readable:
                 busy = True
             else:
-                read = (step + 1) * 128
-                break
-        result.read = read
-        if not read:
-            if busy:
-                result.reason = "first_use"
-            elif expired:
-                result.reason = "expired"
-            else:
-                other_model = [m for m in self._models.get(workspace, ()) if m != model]
-                keys_of = [f"{workspace}\x00{m}\x00{key}\x00o".encode() for m in other_model]
-                alive = any((e := self._entries.get(k + keys[7])) and e.expires > now for k in keys_of)
-                result.reason = "model_changed" if alive else _compare(result.seen, lineage)
-        self._models.setdefault(workspace, set()).add(model)
-        for step in range(7, steps):
-            result.entries.append(self._put(prefix + keys[step], ttl, now + ttl))
-        result.write_5m = max(0, steps * 128 - read)
-        result.lineage = lineage
-        return result
+                return (step + 1) * 128, ""
+        return 0, "first_use" if busy else "expired" if expired else ""
 
 
 def _compare(seen: _Seen, lineage: deque[_Seen]) -> str:
@@ -368,16 +311,8 @@ def _compare(seen: _Seen, lineage: deque[_Seen]) -> str:
     return "history_changed"
 
 
-def _running_totals(blocks: list[Block]) -> list[int]:
-    total, totals = 0, []
-    for block in blocks:
-        total += block.tokens
-        totals.append(total)
-    return totals
-
-
 def _salt(request: dict[str, Any], section: str) -> bytes:
-    """What else a section depends on, by the vendor's table of what invalidates what (D)."""
+    """Return what else a section depends on, by the vendor's table of what invalidates what (D)."""
     if section == "system":
         return str(request.get("speed") or "").encode()
     if section == "messages":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lz_otel.lab.simulator import _faults, _messages
+from lz_otel.lab.simulator._breakpoints import BreakpointError, breakpoints
 from lz_otel.lab.simulator._broken import break_messages
 from lz_otel.lab.simulator._clock import Clock
 from lz_otel.lab.simulator._content import Content, Memory, compose, last_user_text
@@ -23,10 +24,11 @@ from lz_otel.lab.simulator._families import (
 )
 from lz_otel.lab.simulator._gateway import ResponseCache
 from lz_otel.lab.simulator._limits import RateLimits
-from lz_otel.lab.simulator._prefix import BreakpointError, CacheResult, PrefixCache, breakpoints
+from lz_otel.lab.simulator._prefix import CacheResult, PrefixCache
 from lz_otel.lab.simulator._symbolic import Symbolic
 from lz_otel.lab.simulator._tokens import anthropic_blocks, encode
 from lz_otel.lab.simulator._truth import Mechanism, Truth
+from lz_otel.mechanisms import REPLACES, of_effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +85,7 @@ class Provider:
         self._counted.clear()
 
     def behaviour(self) -> Behaviour:
-        """What the scenario says now; its timeline starts with the first request."""
+        """Return the behaviour of now; the scenario's timeline starts with the first request."""
         now = self.clock.now()
         if self._first is None:
             self._first = now
@@ -179,7 +181,7 @@ class Provider:
         raw: bytes,
         fault: str,
     ) -> Answer:
-        record, body, behaviour = ctx.record, ctx.body, ctx.behaviour
+        record, body = ctx.record, ctx.body
         prompt = last_user_text(body)
         whole = sum(b.tokens for b in blocks)
         fingerprint = _digest(record.model, blocks)
@@ -188,9 +190,6 @@ class Provider:
         cached = self._prompt_cache(ctx, blocks, marks)
         counted = asked and fingerprint in self._counted
         pruned = ask_pruning(ctx, asked, ratio, whole - cached.read - cached.write, counted)
-        record.cache_read_tokens = cached.read
-        record.cache_write_tokens = cached.write
-        record.cache_write_5m_tokens, record.cache_write_1h_tokens = cached.write_5m, cached.write_1h
         record.uncached_tokens = whole - pruned - cached.read - cached.write
         record.input_tokens = whole - pruned
         symbolic = self.symbolic.serve(ctx, same) if self.layer_zero_on else ""
@@ -199,20 +198,16 @@ class Provider:
         # ``legacy`` opts out of the scheduler, and so of all sharing
         scheduled = ctx.header(b"x-anthropic-layer-hint").split(";")[0].strip() not in ("", "legacy")
         max_tokens = int(body["max_tokens"])
-        if max_tokens == 0:
-            content = Content("", None, "", 0, 0, "max_tokens")
-        else:
+        content = Content("", None, "", 0, 0, "max_tokens")
+        if max_tokens:
             served = symbolic in ("hit", "contradiction")
             content = compose(ctx, self.memory, fingerprint, prompt, intent, served, max_tokens)
             if scheduled:
                 content = self._sharing(ctx, content, prompt, shared)
         wish = record.mechanisms.get("intent")
         if wish is not None and content.text and fault in ("", "slow_headers"):
-            wish.facts = {
-                **wish.facts,
-                "repeat": self.memory.repeat(same, wish.facts["intent"], content.text),
-            }
-        for name in ("symbolic", "intent", "zeroing", "scheduling"):  # the order of the contract
+            wish.facts["repeat"] = self.memory.repeat(same, wish.facts["intent"], content.text)
+        for name in of_effect(REPLACES):
             mechanism = record.mechanisms.get(name)
             if mechanism is not None and mechanism.verdict == "hit":
                 record.path = "fast"
@@ -222,23 +217,25 @@ class Provider:
         record.reasoning_tokens = 0 if symbolic in ("hit", "zero_output") else content.thinking_tokens
         record.stop_reason = content.stop
         self._take_time(ctx, cached, pruned)
-        message_id = f"msg_sim{record.ordinal:020x}"
-        extra = self._diagnostics(ctx, message_id, cached)
-        if ctx.stream:
-            low, high = behaviour.latency.chunks
-            pieces = ctx.draw.integer("chunks", int(low), int(high))
-            told = masks(ctx, pieces) if masked else None
-            if told is not None:  # short texts give fewer deltas than planned
-                used = len(_messages.cut_up(content.text, pieces))
-                told = told if used == pieces else masks_again(ctx, used)
-            answer = _messages.streamed(ctx, content, message_id, extra, told, pieces)
-        else:
-            answer = _messages.plain(ctx, content, message_id, extra)
+        answer = self._message(ctx, content, cached, masked)
         record.status = 200
         answer.on_begin, answer.on_lost = cached.begin, cached.lose
         if scheduled:
             answer.on_end = lambda: self.memory.learn(prompt)
         return answer
+
+    def _message(self, ctx: Context, content: Content, cached: CacheResult, masked: bool) -> Answer:
+        message_id = f"msg_sim{ctx.record.ordinal:020x}"
+        extra = self._diagnostics(ctx, message_id, cached)
+        if not ctx.stream:
+            return _messages.plain(ctx, content, message_id, extra)
+        chunks = ctx.behaviour.latency.chunks
+        pieces = ctx.draw.integer("chunks", int(chunks.low), int(chunks.high))
+        sent = masks(ctx, pieces) if masked else None
+        if sent is not None:  # short texts give fewer deltas than planned
+            used = len(_messages.cut_up(content.text, pieces))
+            sent = sent if used == pieces else masks_again(ctx, used)
+        return _messages.streamed(ctx, content, message_id, extra, sent, pieces)
 
     def _prompt_cache(self, ctx: Context, blocks: list[Any], marks: list[int]) -> CacheResult:
         if not ctx.behaviour.prompt_cache.enabled:
@@ -246,6 +243,9 @@ class Provider:
         result = self.cache.anthropic(
             ctx.body, blocks, marks, ctx.workspace, ctx.record.route, self.clock.now()
         )
+        record = ctx.record
+        record.cache_read_tokens, record.cache_write_tokens = result.read, result.write
+        record.cache_write_5m_tokens, record.cache_write_1h_tokens = result.write_5m, result.write_1h
         if result.read:
             ctx.verdict("prompt_cache", Mechanism("hit"))
         elif result.asked:
@@ -275,7 +275,7 @@ class Provider:
         ctx.record.waited_ms = round(ctx.total_ms, 3)
 
     def _diagnostics(self, ctx: Context, message_id: str, cached: CacheResult) -> dict[str, Any]:
-        """The vendor's own word on a miss, for clients that ask (D)."""
+        """Return the vendor's diagnosis of a miss, for clients that ask (D)."""
         wish = ctx.body.get("diagnostics")
         if not isinstance(wish, dict) or cached.seen is None:
             return {}
@@ -350,13 +350,13 @@ def _digest(model: str, blocks: list[Any]) -> bytes:
 
 
 def masks_again(ctx: Context, used: int) -> list[Any]:
-    """Masks for the number of deltas that the text really gives; the truth is written anew."""
+    """Return masks for the deltas that the text really gives, and write the truth anew."""
     ctx.record.malformed[:] = [s for s in ctx.record.malformed if s != "mask"]
     return masks(ctx, used)
 
 
 def _problem(body: dict[str, Any] | None, headers: dict[bytes, bytes]) -> str:
-    """The vendor's message for a request that breaks a basic rule, or an empty text."""
+    """Return the vendor's message for a request that breaks a basic rule, or an empty text."""
     if body is None:
         return "The request body is not valid JSON"
     if not isinstance(body.get("model"), str):

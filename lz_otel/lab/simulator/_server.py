@@ -40,7 +40,7 @@ def _need(package: str) -> Any:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket.
+    """Return a listening socket.
 
     Raises:
         ConfigurationError: the port cannot be bound.
@@ -96,7 +96,7 @@ class Simulator:
         self._thread: threading.Thread | None = None
 
     def application(self) -> Any:
-        """The ASGI application, to be served by a server of one's own.
+        """Return the ASGI application, to be served by a server of one's own.
 
         Raises:
             MissingDependencyError: starlette is not installed.
@@ -107,7 +107,7 @@ class Simulator:
         return make_app(self.provider, self._peers)
 
     def make_server(self) -> Any:
-        """A uvicorn server for the application, not yet started."""
+        """Return a uvicorn server for the application, not yet started."""
         uvicorn = _need("uvicorn")
         base = _need("uvicorn.protocols.http.auto").AutoHTTPProtocol
         peers = self._peers
@@ -169,7 +169,7 @@ class Simulator:
         self._server = self._thread = None
 
     def truth(self, wait: float = 5.0) -> list[dict[str, Any]]:
-        """All records by ordinal, after waiting at most so many seconds for requests in progress."""
+        """Return all records by ordinal, after waiting at most so many seconds for requests in progress."""
         self.settle(wait)
         return self.provider.truth.records()
 
@@ -211,7 +211,7 @@ class _Remote:
         return _wait_for(lambda: json.loads(self._ask("/__truth/summary"))["active"] == 0, wait, 0.02)
 
     def truth(self, wait: float = 5.0) -> list[dict[str, Any]]:
-        """All records by ordinal, after waiting at most so many seconds for requests in progress."""
+        """Return all records by ordinal, after waiting at most so many seconds for requests in progress."""
         self.settle(wait)
         return read_lines(self._ask("/__truth").splitlines())
 
@@ -261,8 +261,8 @@ def _spawn(
         env={**os.environ, "PYTHONPATH": import_path},
         start_new_session=True,  # Ctrl-C goes to the parent, who reads the truth first and ends us then
     )
-    assert child.stdin is not None
-    assert child.stdout is not None
+    if child.stdin is None or child.stdout is None:
+        raise LzOtelError("the simulator's process has no pipes")
     pickle.dump((host, port, scenario, options), child.stdin)
     child.stdin.flush()
     line = child.stdout.readline()
@@ -319,7 +319,7 @@ def running(
         finally:
             simulator.stop()
         return
-    Simulator(scenario, **{**options, "truth_path": None}).application()  # what is wrong is told here
+    Simulator(scenario, **{**options, "truth_path": None}).application()  # raises here what is wrong
     child, url = _spawn(host, port, scenario, options)
     try:
         remote = _Remote(url)

@@ -16,7 +16,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def tokens_of(data: bytes) -> int:
-    """Tokens of a text in UTF-8: its bytes divided by four, rounded up."""
+    """Return tokens of a text in UTF-8: its bytes divided by four, rounded up."""
     return (len(data) + 3) // 4
 
 
@@ -69,7 +69,7 @@ def _block(section: str, block: Any, role: bytes = b"", message: int = -1) -> Bl
 
 
 def anthropic_blocks(request: dict[str, Any]) -> list[Block]:
-    """Blocks of a Messages request in the order in which the vendor renders them."""
+    """Return blocks of a Messages request in the order in which the vendor renders them."""
     blocks = [_block("tools", tool) for tool in request.get("tools") or ()]
     system = request.get("system")
     if isinstance(system, str):
@@ -87,7 +87,7 @@ def anthropic_blocks(request: dict[str, Any]) -> list[Block]:
 
 
 def openai_blocks(request: dict[str, Any]) -> list[Block]:
-    """Blocks of a Chat Completions or Responses request, tools first, in order."""
+    """Return blocks of a Chat Completions or Responses request, tools first, in order."""
     blocks = [_block("tools", tool) for tool in request.get("tools") or ()]
     instructions = request.get("instructions")
     if isinstance(instructions, str):

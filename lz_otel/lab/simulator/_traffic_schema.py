@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
 
 from lz_otel.errors import ConfigurationError
-from lz_otel.lab.simulator._schema import build, choice, count, flag, names, number, rate, shares, span, text
+from lz_otel.lab.simulator._schema import Band, Intents, Names, Number, Range, Share, Table, Weights
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = ["Route", "Traffic"]
 
-__all__ = ["INTENTS", "Route", "Traffic", "read_traffic"]
-
-INTENTS = ("deterministic", "creative", "balanced")
+_Mistake = Literal["", "wrong_header", "no_beta", "not_streaming", "temperature"]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Table, frozen=True):
     """One operation of the client's application.
 
     Attributes:
         share: weight among the routes.
         api: ``messages``, ``chat``, ``responses`` or ``embeddings``.
-        models: weights by model id; ``model_from`` seconds switches to ``models_later``.
+        models: weights by model id; from call ``later_after`` on those of ``models_later``, where given.
         kind: ``structured`` (JSON asked for), ``prose`` or ``dialogue`` (several turns).
         system_tokens: length of the system prompt, tokens.
         cache: lifetime of the cache breakpoint on the system prompt, or none.
@@ -43,71 +41,63 @@ class Route:
         hedge: share of calls that the application sends twice (fast and standard).
     """
 
-    name: str = text()
-    share: float = number(1.0)
-    api: str = choice("messages", "messages", "chat", "responses", "embeddings")
-    models: Mapping[str, float] = shares()
-    models_later: Mapping[str, float] = shares()
-    later_after: int = count(0)
-    kind: str = choice("prose", "structured", "prose", "dialogue")
-    system_tokens: int = count(60, 0, 100_000)
-    prompt_tokens: tuple[float, float] = span(30, 160)
-    cache: str = choice("", "", "5m", "1h")
-    automatic: bool = flag()
-    pool: int = count(50, 1, 1_000_000)
-    turns: int = count(1, 1, 100)
-    stream: float = rate(0.3)
-    tools: float = rate(0.0)
-    thinking: float = rate(0.0)
-    max_tokens: int = count(512, 1, 1_000_000)
-    system_changes: float = rate(0.0)
-    tools_changes: float = rate(0.0)
-    history_edits: float = rate(0.0)
-    prune_ratios: Mapping[str, float] = shares()
-    prune_form: str = choice("tag", "tag", "header")
-    prune_context: bool = flag()
-    count_first: bool = flag()
-    intents: Mapping[str, float] = shares(INTENTS)
-    intent_mistake: str = choice("", "", "wrong_header", "no_beta", "not_streaming", "temperature")
-    intent_mistakes: float = rate(0.0)
-    zeroing: float = rate(0.0)
-    scheduling: float = rate(0.0)
-    legacy: float = rate(0.0)
-    groups: tuple[str, ...] = names()
-    quality: Mapping[str, float] = shares()
-    quality_metric: str = text("score")
-    hedge: float = rate(0.0)
-    entities: bool = flag()
+    name: str = ""
+    share: Number = 1.0
+    api: Literal["messages", "chat", "responses", "embeddings"] = "messages"
+    models: Weights = msgspec.field(default_factory=dict)
+    models_later: Weights = msgspec.field(default_factory=dict)
+    later_after: Annotated[int, Meta(ge=0, le=10**9)] = 0
+    kind: Literal["structured", "prose", "dialogue"] = "prose"
+    system_tokens: Annotated[int, Meta(ge=0, le=100_000)] = 60
+    prompt_tokens: Band = Range(30, 160)
+    cache: Literal["", "5m", "1h"] = ""
+    automatic: bool = False
+    pool: Annotated[int, Meta(ge=1, le=1_000_000)] = 50
+    turns: Annotated[int, Meta(ge=1, le=100)] = 1
+    stream: Share = 0.3
+    tools: Share = 0.0
+    thinking: Share = 0.0
+    max_tokens: Annotated[int, Meta(ge=1, le=1_000_000)] = 512
+    system_changes: Share = 0.0
+    tools_changes: Share = 0.0
+    history_edits: Share = 0.0
+    prune_ratios: Weights = msgspec.field(default_factory=dict)
+    prune_form: Literal["tag", "header"] = "tag"
+    prune_context: bool = False
+    count_first: bool = False
+    intents: Intents = msgspec.field(default_factory=dict)
+    intent_mistake: _Mistake = ""
+    intent_mistakes: Share = 0.0
+    zeroing: Share = 0.0
+    scheduling: Share = 0.0
+    legacy: Share = 0.0
+    groups: Names = ()
+    quality: Weights = msgspec.field(default_factory=dict)
+    quality_metric: str = "score"
+    hedge: Share = 0.0
+    entities: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """The client's traffic: calls per second it aims at, and its routes."""
+class Traffic(Table, frozen=True):
+    """The client's traffic.
 
-    rate: float = number(40.0, 0.1, 100_000.0)
-    sessions: int = count(20, 1, 100_000)
-    routes: tuple[Route, ...] = field(default_factory=lambda: (Route(name="ask"),))
-
-
-def read_traffic(table: Any, where: str) -> Traffic:
-    """Make the traffic part from its TOML table.
-
-    Raises:
-        ConfigurationError: an unknown key, a value that is not allowed, or two routes of one name.
+    Attributes:
+        rate: calls per second that it aims at.
+        sessions: dialogues that are open at a time.
+        routes: its operations; no two have one name.
+        defaults: what routes are where they do not say otherwise.
     """
-    traffic = build(Traffic, table, where, skip=("routes", "defaults"))
-    defaults = build(Route, table.get("defaults", {}), f"{where}.defaults")
-    rows = table.get("routes", [])
-    if not isinstance(rows, list):
-        raise ConfigurationError(f"{where}.routes", rows, "a list of tables ([[traffic.routes]])")
-    routes: list[Route] = []
-    for index, row in enumerate(rows):
-        route = build(Route, row, f"{where}.routes[{index}]", defaults)
-        if not route.name or route.name in {r.name for r in routes}:
-            raise ConfigurationError(
-                f"{where}.routes[{index}].name", route.name, "a name that no other route has"
-            )
-        routes.append(route)
-    if not routes:
-        return traffic
-    return Traffic(traffic.rate, traffic.sessions, tuple(routes))
+
+    rate: Annotated[float, Meta(ge=0.1, le=100_000.0)] = 40.0
+    sessions: Annotated[int, Meta(ge=1, le=100_000)] = 20
+    defaults: Route = Route()
+    routes: tuple[Route, ...] = (Route(name="ask"),)
+
+    def __post_init__(self) -> None:
+        names: set[str] = set()
+        for index, route in enumerate(self.routes):
+            if not route.name or route.name in names:
+                raise ConfigurationError(
+                    f"routes[{index}].name", route.name, "a name that no other route has"
+                )
+            names.add(route.name)

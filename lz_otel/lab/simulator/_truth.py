@@ -36,7 +36,7 @@ class Mechanism(msgspec.Struct, omit_defaults=True):
 class Record(msgspec.Struct, omit_defaults=True):
     """One request, as the provider saw it.
 
-    Token counts are those that the provider billed; ``usage_sent`` says how far it told them.
+    Token counts are those that the provider billed; ``usage_sent``: how far it stated them.
 
     Attributes:
         ordinal: number of the request, from 1, in order of arrival.
@@ -52,7 +52,7 @@ class Record(msgspec.Struct, omit_defaults=True):
         would_output_tokens: length of the answer, whatever was billed for it.
         path: ``fast`` when a mechanism other than prompt cache and pruning served it.
         waited_ms: waiting time that the simulator planned.
-        engine_ms: what the fast engine said about itself.
+        engine_ms: what the fast engine reports of itself.
         similar: the last user text was, but for numbers, that of one of the last 100 that asked
             for scheduling; depends on the order of arrival.
     """
@@ -95,7 +95,7 @@ class Record(msgspec.Struct, omit_defaults=True):
 
 
 def hide(record: Record, everything: bool = False) -> None:
-    """The client cannot see what was decided: only the head arrived, or nothing at all."""
+    """Hide what was decided: only the head arrived at the client, or nothing at all."""
     in_the_body = ("prompt_cache", "pruning")
     for name, mechanism in record.mechanisms.items():
         if everything or name in in_the_body:
@@ -145,13 +145,13 @@ class Truth:
         return self._active
 
     def begin(self) -> Record:
-        """A new record for a request that has just arrived."""
+        """Return a new record for a request that has just arrived."""
         self._ordinal += 1
         self._active += 1
         return Record(self._ordinal)
 
     def finish(self, record: Record) -> None:
-        """The request is over: keep the record, add it to the totals."""
+        """Keep the record of a request that is over, and add it to the totals."""
         self._active -= 1
         line = self._encoder.encode(record)
         self._lines.append(line)
@@ -182,16 +182,16 @@ class Truth:
         self._groups.setdefault(group, Counter())[key] += 1
 
     def lines(self, after: int = 0) -> bytes:
-        """The kept records as JSON lines, without the first ``after``."""
+        """Return the kept records as JSON lines, without the first ``after``."""
         lines = list(self._lines)[after:]
         return b"".join(line + b"\n" for line in lines)
 
     def records(self) -> list[dict[str, Any]]:
-        """The kept records as dicts with all their fields, by ordinal."""
+        """Return the kept records as dicts with all their fields, by ordinal."""
         return read_lines(list(self._lines))
 
     def summary(self) -> dict[str, Any]:
-        """Totals of the run."""
+        """Return totals of the run."""
         out: dict[str, Any] = {"begun": self._ordinal, "active": self._active, **self._totals}
         for group, counts in self._groups.items():
             out[group] = dict(sorted(counts.items()))

@@ -11,7 +11,7 @@ __all__ = ["metrics_text"]
 
 
 def metrics_text(behaviour: Behaviour, layer_zero_on: bool) -> str:
-    """What ``GET /v1/metrics`` says, in the Prometheus text format.
+    """Return what ``GET /v1/metrics`` says, in the Prometheus text format.
 
     Shares are 0 to 1, the decompression time is in milliseconds. With the layer switched
     off nothing is shared and no anchors are cut.

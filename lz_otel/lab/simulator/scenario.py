@@ -1,21 +1,25 @@
 """What the simulated provider does, as data: one TOML file per scenario.
 
-A file may say ``extends = "healthy"`` and then only what differs. A scenario holds a `Behaviour` (families, faults, latencies, limits), a timeline of phases
-that override parts of it, and a description of the client's traffic that `traffic.plan`
-turns into calls. Times are milliseconds where the key ends in ``_ms``, else seconds.
+A file may say ``extends = "healthy"`` and then only what differs. A scenario holds a `Behaviour` (families,
+faults, latencies, limits), a timeline of phases that override parts of it, and a description of the client's
+traffic that `traffic.plan` turns into calls. Times are milliseconds where the key ends in ``_ms``, else
+seconds.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
-from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
+import msgspec
+from msgspec import Meta
+
+from lz_otel._ground import toml
 from lz_otel.errors import ConfigurationError
-from lz_otel.lab.simulator._schema import build, choice, count, flag, number, rate, span, text
-from lz_otel.lab.simulator._traffic_schema import Route, Traffic, read_traffic
+from lz_otel.lab.simulator._schema import Band, Count, Number, Range, Share, Table
+from lz_otel.lab.simulator._traffic_schema import Route, Traffic
 
 __all__ = [
     "GATEWAYS",
@@ -37,218 +41,201 @@ __all__ = [
     "parse",
 ]
 
-GATEWAYS = (
-    "",
-    "cloudflare",
-    "helicone",
-    "portkey",
-    "litellm",
-    "kong",
-    "openrouter",
-    "fastly",
-    "rfc9211",
-    "own",
-)
+_GatewayName = Literal[
+    "", "cloudflare", "helicone", "portkey", "litellm", "kong", "openrouter", "fastly", "rfc9211", "own"
+]
+GATEWAYS: tuple[str, ...] = get_args(_GatewayName)
+_AFTER = "seconds, more than those of the phase before"
 _HERE = Path(__file__).parent / "scenarios"
 
 
-@dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Table, frozen=True):
     """How long answers take.
 
     ``full_ms`` and ``fast_ms`` are the two modes of article 000 (A). A stream's first token
     comes after ``first_token_share`` of the whole; ``scale`` multiplies every waiting time.
     """
 
-    scale: float = number(1.0, 0.0, 100.0)
-    full_ms: tuple[float, float] = span(800, 1200)
-    fast_ms: tuple[float, float] = span(19, 38)
-    first_token_share: float = rate(0.4)
-    chunks: tuple[float, float] = span(4, 9)
+    scale: Annotated[float, Meta(ge=0.0, le=100.0)] = 1.0
+    full_ms: Band = Range(800, 1200)
+    fast_ms: Band = Range(19, 38)
+    first_token_share: Share = 0.4
+    chunks: Band = Range(4, 9)
 
 
-@dataclass(frozen=True, slots=True)
-class Faults:
+class Faults(Table, frozen=True):
     """Shares of requests that go wrong, by kind; at most one kind per attempt.
 
     ``stream_error``, ``no_stop`` and ``stall`` concern streams only. ``retry_after`` says
     which header an error that may be retried carries.
     """
 
-    rate_limited: float = rate(0.0)
-    overloaded: float = rate(0.0)
-    server_error: float = rate(0.0)
-    unavailable: float = rate(0.0)
-    bad_gateway: float = rate(0.0)
-    gateway_timeout: float = rate(0.0)
-    spend_limit: float = rate(0.0)
-    bad_request: float = rate(0.0)
-    too_large: float = rate(0.0)
-    stream_error: float = rate(0.0)
-    no_stop: float = rate(0.0)
-    drop: float = rate(0.0)
-    disconnect: float = rate(0.0)
-    stall: float = rate(0.0)
-    slow_headers: float = rate(0.0)
-    malformed_json: float = rate(0.0)
-    retry_after: str = choice("ms", "ms", "seconds", "both", "none")
-    retry_after_ms: float = number(200.0, 0.0, 3.6e6)
-    stall_ms: float = number(30_000.0)
+    rate_limited: Share = 0.0
+    overloaded: Share = 0.0
+    server_error: Share = 0.0
+    unavailable: Share = 0.0
+    bad_gateway: Share = 0.0
+    gateway_timeout: Share = 0.0
+    spend_limit: Share = 0.0
+    bad_request: Share = 0.0
+    too_large: Share = 0.0
+    stream_error: Share = 0.0
+    no_stop: Share = 0.0
+    drop: Share = 0.0
+    disconnect: Share = 0.0
+    stall: Share = 0.0
+    slow_headers: Share = 0.0
+    malformed_json: Share = 0.0
+    retry_after: Literal["ms", "seconds", "both", "none"] = "ms"
+    retry_after_ms: Annotated[float, Meta(ge=0.0, le=3.6e6)] = 200.0
+    stall_ms: Number = 30_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class Symbolic:
+class Symbolic(Table, frozen=True):
     """Article 000 (A): answers without a model, announced by ``x-anthropic-layer: zero``."""
 
-    enabled: bool = flag()
-    hit_rate: float = rate(0.805)
-    contradiction_rate: float = rate(0.0)
-    zero_output_rate: float = rate(0.0)
-    invalid_output_rate: float = rate(0.0)
-    slow_rate: float = rate(0.0)
-    slow_ms: tuple[float, float] = span(350, 900)
-    cold_ms: float = number(120.0)
-    engine_ms: tuple[float, float] = span(19, 23)
+    enabled: bool = False
+    hit_rate: Share = 0.805
+    contradiction_rate: Share = 0.0
+    zero_output_rate: Share = 0.0
+    invalid_output_rate: Share = 0.0
+    slow_rate: Share = 0.0
+    slow_ms: Band = Range(350, 900)
+    cold_ms: Number = 120.0
+    engine_ms: Band = Range(19, 23)
 
 
-@dataclass(frozen=True, slots=True)
-class Pruning:
+class Pruning(Table, frozen=True):
     """Article 001 (A; where the figure stands on the wire is C)."""
 
-    enabled: bool = flag()
-    report: str = choice("usage", "usage", "header", "count")
-    effect: tuple[float, float] = span(0.95, 1.05)
-    preservation_ms: tuple[float, float] = span(14.0, 22.6)
-    reject_rate: float = rate(0.0)
-    collapse_errors: bool = flag(True)
-    latency_share: float = rate(0.9)
+    enabled: bool = False
+    report: Literal["usage", "header", "count"] = "usage"
+    effect: Band = Range(0.95, 1.05)
+    preservation_ms: Band = Range(14.0, 22.6)
+    reject_rate: Share = 0.0
+    collapse_errors: bool = True
+    latency_share: Share = 0.9
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Table, frozen=True):
     """Article 002 (A): sampling intents."""
 
-    enabled: bool = flag()
-    silent_rate: float = rate(0.0)
-    inconsistent_rate: float = rate(0.0)
-    creative_repeat_rate: float = rate(0.123)
-    first_token_ms: tuple[float, float] = span(389, 412)
-    total_ms: tuple[float, float] = span(650, 850)
+    enabled: bool = False
+    silent_rate: Share = 0.0
+    inconsistent_rate: Share = 0.0
+    creative_repeat_rate: Share = 0.123
+    first_token_ms: Band = Range(389, 412)
+    total_ms: Band = Range(650, 850)
 
 
-@dataclass(frozen=True, slots=True)
-class Zeroing:
+class Zeroing(Table, frozen=True):
     """Article 003 (A): layers switched off while answering."""
 
-    enabled: bool = flag()
-    fallback_rate: float = rate(0.01)
-    no_report_rate: float = rate(0.0)
-    ratio: tuple[float, float] = span(0.35, 0.55)
-    confidence: tuple[float, float] = span(0.85, 0.97)
-    malformed_report_rate: float = rate(0.0)
-    malformed_mask_rate: float = rate(0.0)
-    constant_mask_rate: float = rate(0.0)
-    string_mask_rate: float = rate(0.3)
-    total_layers: int = count(32, 1, 1000)
-    total_ms: tuple[float, float] = span(260, 400)
+    enabled: bool = False
+    fallback_rate: Share = 0.01
+    no_report_rate: Share = 0.0
+    ratio: Band = Range(0.35, 0.55)
+    confidence: Band = Range(0.85, 0.97)
+    malformed_report_rate: Share = 0.0
+    malformed_mask_rate: Share = 0.0
+    constant_mask_rate: Share = 0.0
+    string_mask_rate: Share = 0.3
+    total_layers: Annotated[int, Meta(ge=1, le=1000)] = 32
+    total_ms: Band = Range(260, 400)
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduling:
+class Scheduling(Table, frozen=True):
     """Article 004 (A; the header that says what was served is C)."""
 
-    enabled: bool = flag()
-    zero_rate: float = rate(0.97)
-    not_served_rate: float = rate(0.0)
-    ghost_rate: float = rate(0.0)
-    total_ms: tuple[float, float] = span(110, 230)
-    cache_hit_rate: float = rate(0.37)
-    decompression_ms: float = number(39.0)
-    anchor_efficiency: float = rate(0.937)
+    enabled: bool = False
+    zero_rate: Share = 0.97
+    not_served_rate: Share = 0.0
+    ghost_rate: Share = 0.0
+    total_ms: Band = Range(110, 230)
+    cache_hit_rate: Share = 0.37
+    decompression_ms: Number = 39.0
+    anchor_efficiency: Share = 0.937
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
+class Gateway(Table, frozen=True):
     """A gateway with a response cache of its own in front of the provider (D)."""
 
-    name: str = choice("", *GATEWAYS)
-    ttl: float = number(300.0, 1.0)
-    semantic_rate: float = rate(0.0)
-    bypass_rate: float = rate(0.0)
-    refresh_rate: float = rate(0.0)
-    fallback_rate: float = rate(0.0)
-    retry_rate: float = rate(0.0)
-    hit_ms: tuple[float, float] = span(5, 15)
+    name: _GatewayName = ""
+    ttl: Annotated[float, Meta(ge=1.0, le=1e9)] = 300.0
+    semantic_rate: Share = 0.0
+    bypass_rate: Share = 0.0
+    refresh_rate: Share = 0.0
+    fallback_rate: Share = 0.0
+    retry_rate: Share = 0.0
+    hit_ms: Band = Range(5, 15)
 
 
-@dataclass(frozen=True, slots=True)
-class PromptCache:
+class PromptCache(Table, frozen=True):
     """The provider's prompt cache (D)."""
 
-    enabled: bool = flag(True)
-    latency_share: float = rate(0.75)
+    enabled: bool = True
+    latency_share: Share = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Rate limits per minute, told in headers; enforced only when ``enforce`` is set."""
+class Limits(Table, frozen=True):
+    """Rate limits per minute, stated in headers; enforced only when ``enforce`` is set."""
 
-    requests: int = count(4000, 1)
-    input_tokens: int = count(2_000_000, 1)
-    output_tokens: int = count(400_000, 1)
-    enforce: bool = flag()
+    requests: Count = 4000
+    input_tokens: Count = 2_000_000
+    output_tokens: Count = 400_000
+    enforce: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Table, frozen=True):
     """What is answered: length in tokens, share of calls with tools that use one."""
 
-    output_tokens: tuple[float, float] = span(12, 90)
-    thinking_tokens: tuple[float, float] = span(20, 60)
-    tool_use_rate: float = rate(0.7)
-    refusal_rate: float = rate(0.0)
+    output_tokens: Band = Range(12, 90)
+    thinking_tokens: Band = Range(20, 60)
+    tool_use_rate: Share = 0.7
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(Table, frozen=True):
     """Everything the provider does at one moment."""
 
-    latency: Latency = field(default_factory=Latency)
-    faults: Faults = field(default_factory=Faults)
-    symbolic: Symbolic = field(default_factory=Symbolic)
-    pruning: Pruning = field(default_factory=Pruning)
-    intent: Intent = field(default_factory=Intent)
-    zeroing: Zeroing = field(default_factory=Zeroing)
-    scheduling: Scheduling = field(default_factory=Scheduling)
-    gateway: Gateway = field(default_factory=Gateway)
-    prompt_cache: PromptCache = field(default_factory=PromptCache)
-    limits: Limits = field(default_factory=Limits)
-    answers: Answers = field(default_factory=Answers)
+    latency: Latency = Latency()
+    faults: Faults = Faults()
+    symbolic: Symbolic = Symbolic()
+    pruning: Pruning = Pruning()
+    intent: Intent = Intent()
+    zeroing: Zeroing = Zeroing()
+    scheduling: Scheduling = Scheduling()
+    gateway: Gateway = Gateway()
+    prompt_cache: PromptCache = PromptCache()
+    limits: Limits = Limits()
+    answers: Answers = Answers()
 
     def changed(self, tables: dict[str, Any], where: str) -> Behaviour:
-        """The same with some keys of some parts replaced.
+        """Return the same with some keys of some parts replaced.
 
         Raises:
             ConfigurationError: an unknown part or key, or a value that is not allowed.
         """
-        parts: dict[str, Any] = {}
-        known = [f.name for f in dataclasses.fields(self)]
-        for name, table in tables.items():
-            if name not in known:
-                raise ConfigurationError(f"{where}.{name}", table, "one of the tables " + ", ".join(known))
-            part = getattr(self, name)
-            parts[name] = build(type(part), table, f"{where}.{name}", part)
-        return dataclasses.replace(self, **parts)
+        return toml.convert(_over(msgspec.to_builtins(self), tables), Behaviour, name=where)
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    description: str = text()
-    expect: str = text()
+class _Phase(Behaviour, frozen=True, kw_only=True):
+    after: Annotated[float, Meta(gt=0.0, extra={"allowed": _AFTER})]
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class _File(Behaviour, frozen=True, kw_only=True):
+    extends: str = ""
+    description: str = ""
+    expect: str = ""
+    phases: tuple[_Phase, ...] = ()
+    traffic: Traffic = Traffic()
+
+    def __post_init__(self) -> None:
+        for index, (phase, following) in enumerate(pairwise(self.phases), 1):
+            if following.after <= phase.after:
+                raise ConfigurationError(f"phases[{index}].after", following.after, _AFTER)
+
+
+class Scenario(msgspec.Struct, frozen=True):
     """One scenario.
 
     Attributes:
@@ -263,7 +250,7 @@ class Scenario:
     description: str = ""
     expect: str = ""
     phases: tuple[tuple[float, Behaviour], ...] = ((0.0, Behaviour()),)
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: Traffic = Traffic()
 
     def at(self, seconds: float) -> Behaviour:
         """Behaviour at a moment after the first request."""
@@ -275,17 +262,17 @@ class Scenario:
         return current
 
     def changed(self, **tables: Any) -> Scenario:
-        """The same scenario with keys replaced in every phase: ``changed(latency={"scale": 0.05})``.
+        """Return the same scenario with keys replaced in every phase: ``changed(latency={"scale": 0.05})``.
 
         Raises:
             ConfigurationError: an unknown part or key, or a value that is not allowed.
         """
         phases = tuple((start, b.changed(tables, self.name)) for start, b in self.phases)
-        return dataclasses.replace(self, phases=phases)
+        return msgspec.structs.replace(self, phases=phases)
 
 
 def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Lay one file's tables over another's; routes are told apart by name."""
+    """Lay one file's tables over another's; routes are known by name."""
     out = dict(below)
     for key, value in above.items():
         old = out.get(key)
@@ -303,7 +290,7 @@ def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def names() -> tuple[str, ...]:
-    """Names of the scenarios that come with lz_otel, sorted."""
+    """Return names of the scenarios that come with lz_otel, sorted."""
     return tuple(sorted(p.stem for p in _HERE.glob("*.toml")))
 
 
@@ -338,26 +325,33 @@ def parse(content: str, name: str = "scenario", where: str = "") -> Scenario:
         tables = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(where, str(error), "a TOML file") from None
-    base_name = tables.pop("extends", None)
-    if base_name is not None:
-        if base_name not in names():
-            raise ConfigurationError(f"{where}: extends", base_name, "one of " + ", ".join(names()))
-        below = tomllib.loads((_HERE / f"{base_name}.toml").read_text(encoding="utf-8"))
+    base = tables.get("extends")
+    if base is not None:
+        if base not in names():
+            raise ConfigurationError(f"{where}: extends", base, "one of " + ", ".join(names()))
+        below = tomllib.loads((_HERE / f"{base}.toml").read_text(encoding="utf-8"))
         below.pop("phases", None)
         tables = _over(below, tables)
-    head = build(_Head, {k: tables.pop(k) for k in ("description", "expect") if k in tables}, where)
-    timeline = tables.pop("phases", [])
-    traffic = read_traffic(tables.pop("traffic", {}), f"{where}: traffic")
-    base = Behaviour().changed(tables, f"{where}: ")
-    phases = [(0.0, base)]
-    if not isinstance(timeline, list):
-        raise ConfigurationError(f"{where}: phases", timeline, "a list of tables ([[phases]])")
-    for index, phase in enumerate(timeline):
-        here = f"{where}: phases[{index}]"
-        if not isinstance(phase, dict):
-            raise ConfigurationError(here, phase, "a table")
-        after = phase.pop("after", None)
-        if not isinstance(after, (int, float)) or isinstance(after, bool) or after <= phases[-1][0]:
-            raise ConfigurationError(f"{here}.after", after, "seconds, more than those of the phase before")
-        phases.append((float(after), base.changed(phase, here)))
-    return Scenario(name, head.description, head.expect, tuple(phases), traffic)
+    file = toml.convert(_completed(tables), _File, name=f"{where}:")
+    phases = ((0.0, _behaviour(file)), *((phase.after, _behaviour(phase)) for phase in file.phases))
+    return Scenario(name, file.description, file.expect, phases, file.traffic)
+
+
+def _completed(tables: dict[str, Any]) -> dict[str, Any]:
+    """Write into each phase what it leaves as it was, and into each route the defaults of routes."""
+    phases, traffic = tables.pop("phases", []), tables.pop("traffic", {})
+    if isinstance(phases, list):
+        parts = {key: table for key, table in tables.items() if key in Behaviour.__struct_fields__}
+        phases = [_over(parts, phase) if isinstance(phase, dict) else phase for phase in phases]
+    if isinstance(traffic, dict) and isinstance(traffic.get("routes"), list):
+        routes, defaults = traffic["routes"], traffic.get("defaults")
+        if isinstance(defaults, dict):
+            routes = [{**defaults, **route} if isinstance(route, dict) else route for route in routes]
+        traffic = {**traffic, "routes": routes}
+        if not routes:
+            del traffic["routes"]
+    return {**tables, "traffic": traffic, "phases": phases}
+
+
+def _behaviour(file: Behaviour) -> Behaviour:
+    return Behaviour(*(getattr(file, part) for part in Behaviour.__struct_fields__))

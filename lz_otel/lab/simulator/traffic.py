@@ -64,21 +64,21 @@ class Planned(NamedTuple):
     call: str
     route: str
     group: str
-    session: str
     api: str
     kwargs: dict[str, Any]
     stream: bool
     after: tuple[int, ...]
-    count_kwargs: dict[str, Any] | None
-    quality: float | None
     quality_metric: str
     schema: bool
-    hedge: bool
-    intent: str
+    session: str = ""
+    count_kwargs: dict[str, Any] | None = None
+    quality: float | None = None
+    hedge: bool = False
+    intent: str = ""
 
 
 class _Session:
-    """One dialogue: what was said, and the call that said it last."""
+    """One dialogue: its messages, and its last call."""
 
     __slots__ = ("edited", "last", "messages", "name", "turn")
 
@@ -138,6 +138,47 @@ class _Planner:
         kwargs: dict[str, Any] = {"model": model, "max_tokens": route.max_tokens, "messages": messages}
         if mistake:
             stream = self._spoil(route, headers, kwargs, intent, stream)
+        changed = self._extras(number, draw, route, group, headers, kwargs)
+        if stream:
+            kwargs["stream"] = True
+        if route.cache or route.automatic:
+            prefixes: list[tuple[str, ...]] = [(route.name,)]
+            if not changed:
+                prefixes.append((route.name, model, str("tools" in kwargs)))
+            after.update({self._first.setdefault(prefix, number) for prefix in prefixes} - {number})
+        if intent or self._gateway:  # repeats of one prompt follow each other
+            after.update(self._repeats((route.name, model, str(prompt_id), intent), number))
+        if session is not None:
+            session.last = number
+        kwargs["extra_headers"] = headers
+        return Planned(
+            number=number,
+            call=headers["x-sim-call"],
+            route=route.name,
+            group=group,
+            session=session.name if session else "",
+            api="messages",
+            kwargs=kwargs,
+            stream=stream,
+            after=tuple(sorted(after)),
+            count_kwargs=_counted(route, group, kwargs, number),
+            quality=_score(route, group, draw),
+            quality_metric=route.quality_metric,
+            schema=route.kind == "structured",
+            hedge=draw.chance("hedge", route.hedge),
+            intent=intent,
+        )
+
+    def _extras(
+        self,
+        number: int,
+        draw: Draw,
+        route: Route,
+        group: str,
+        headers: dict[str, str],
+        kwargs: dict[str, Any],
+    ) -> bool:
+        """Add what a call asks for besides its messages; return whether tools or system prompt changed."""
         if draw.chance("zeroing", route.zeroing):
             headers["anthropic-layer-zero"] = "enabled"
         if draw.chance("scheduling", route.scheduling):
@@ -155,51 +196,16 @@ class _Planner:
         if system:
             kwargs["system"] = system
         if route.automatic:
-            kwargs["cache_control"] = {"type": "ephemeral", **({"ttl": "1h"} if route.cache == "1h" else {})}
+            kwargs["cache_control"] = _cache_control(route)
         if draw.chance("thinking", route.thinking):
             kwargs["thinking"] = {"type": "adaptive"}
-        if stream:
-            kwargs["stream"] = True
-        if route.cache or route.automatic:
-            prefixes: list[tuple[str, ...]] = [(route.name,)]
-            if not changed_tools and not changed_system:
-                prefixes.append((route.name, model, str(bool(tools))))
-            firsts = {self._first.setdefault(prefix, number) for prefix in prefixes}
-            after.update(firsts - {number})
-        if intent or self._gateway:  # repeats of one prompt follow each other
-            key = (route.name, model, str(prompt_id), intent)
-            before = self._last.get(key)
-            if before is not None:
-                after.add(before)
-            self._last[key] = number
-        if session is not None:
-            session.last = number
-        kwargs["extra_headers"] = headers
-        counted: dict[str, Any] | None = None
-        if route.count_first and (not route.prune_ratios or (group or "all") in route.prune_ratios):
-            counted = {k: kwargs[k] for k in ("model", "messages", "system", "tools") if k in kwargs}
-            counted["extra_headers"] = {"x-sim-call": f"c{number}", "x-sim-route": route.name}
-        mean = route.quality.get(group or "all", route.quality.get("all"))
-        score = (
-            None if mean is None else round(min(1.0, max(0.0, mean + 0.02 * (draw.unit("quality") - 0.5))), 4)
-        )
-        return Planned(
-            number,
-            headers["x-sim-call"],
-            route.name,
-            group,
-            session.name if session else "",
-            "messages",
-            kwargs,
-            stream,
-            tuple(sorted(after)),
-            counted,
-            score,
-            route.quality_metric,
-            route.kind == "structured",
-            draw.chance("hedge", route.hedge),
-            intent,
-        )
+        return changed_tools or changed_system
+
+    def _repeats(self, key: tuple[str, ...], number: int) -> set[int]:
+        """Return the call before that asked the same, if any."""
+        before = self._last.get(key)
+        self._last[key] = number
+        return set() if before is None else {before}
 
     def _session(self, draw: Draw, route: Route) -> _Session:
         open_sessions = self._sessions.setdefault(route.name, [])
@@ -249,8 +255,7 @@ class _Planner:
                 text = f'<layer-zero enabled="true" prune_ratio="{ratio:g}"/>\n{text}'
         if not route.cache:
             return text
-        control = {"type": "ephemeral", **({"ttl": "1h"} if route.cache == "1h" else {})}
-        return [{"type": "text", "text": text, "cache_control": control}]
+        return [{"type": "text", "text": text, "cache_control": _cache_control(route)}]
 
     def _intent(self, draw: Draw, route: Route, headers: dict[str, str]) -> str:
         if not route.intents:
@@ -302,32 +307,45 @@ class _Planner:
         after: set[int] = set()
         prefixes: list[tuple[str, ...]] = [(route.name,), (route.name, model, str("tools" in kwargs))]
         after.update({self._first.setdefault(prefix, number) for prefix in prefixes} - {number})
-        key = (route.name, model, str(prompt_id), "")
-        before = self._last.get(key)
-        if before is not None:
-            after.add(before)
-        self._last[key] = number
+        after.update(self._repeats((route.name, model, str(prompt_id), ""), number))
         return Planned(
-            number,
-            headers["x-sim-call"],
-            route.name,
-            group,
-            "",
-            route.api,
-            kwargs,
-            stream,
-            tuple(sorted(after)),
-            None,
-            None,
-            route.quality_metric,
-            route.kind == "structured",
-            False,
-            "",
+            number=number,
+            call=headers["x-sim-call"],
+            route=route.name,
+            group=group,
+            api=route.api,
+            kwargs=kwargs,
+            stream=stream,
+            after=tuple(sorted(after)),
+            quality_metric=route.quality_metric,
+            schema=route.kind == "structured",
         )
 
 
+def _cache_control(route: Route) -> dict[str, str]:
+    return {"type": "ephemeral", "ttl": "1h"} if route.cache == "1h" else {"type": "ephemeral"}
+
+
+def _counted(route: Route, group: str, kwargs: dict[str, Any], number: int) -> dict[str, Any] | None:
+    """Return the arguments of the ``count_tokens`` request that is made first, if any is."""
+    if not route.count_first or (route.prune_ratios and (group or "all") not in route.prune_ratios):
+        return None
+    counted: dict[str, Any] = {
+        key: kwargs[key] for key in ("model", "messages", "system", "tools") if key in kwargs
+    }
+    return {**counted, "extra_headers": {"x-sim-call": f"c{number}", "x-sim-route": route.name}}
+
+
+def _score(route: Route, group: str, draw: Draw) -> float | None:
+    """Return the application's score of the answer, where its route has one."""
+    mean = route.quality.get(group or "all", route.quality.get("all"))
+    if mean is None:
+        return None
+    return round(min(1.0, max(0.0, mean + 0.02 * (draw.unit("quality") - 0.5))), 4)
+
+
 def _gateway_headers(name: str) -> dict[str, str]:
-    """What a client sends to ask the gateway for its cache."""
+    """Return what a client sends to ask the gateway for its cache."""
     return {
         "helicone": {"Helicone-Cache-Enabled": "true"},
         "openrouter": {"X-OpenRouter-Cache": "true"},

@@ -92,7 +92,7 @@ def test_the_table_says_what_differs() -> None:
 
 
 def test_a_call_given_up_may_count_or_not() -> None:
-    """A call that the application cancelled may be in a figure up to what it would have added, and no more."""
+    """A call that the application cancelled may be in a figure up to what it would have added."""
     lost = record(call="c1", ordinal=2)
     seen = [*rows(), *rows("cancelled")]
     assert {} == {k.name: k for k in compare(store_of(seen), [record(), lost], {"c1"}) if not k.equal}
@@ -105,7 +105,7 @@ def test_a_call_given_up_may_count_or_not() -> None:
 
 
 def test_fast_attempts_given_up_are_fallbacks() -> None:
-    """A standard attempt that stood in counts as a fallback of symbolic where it was answered the full way."""
+    """A standard attempt that stood in is a fallback of symbolic where it was answered the full way."""
     full = record(call="c0-standard", path="full", mechanisms={})
     fallback = [(c.FAST_PATH_CALLS, (*COMMON, "symbolic", "fallback"), 1.0)]
     kept = [r for r in rows() if r[0] is not c.FAST_PATH_CALLS]

@@ -57,7 +57,7 @@ def test_a_proxy_is_not_asked(arguments: tuple[str, ...], variables: dict[str, s
     ],
 )
 def test_only_loopback_and_only_meanwhile(before: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loopback is excepted while it lasts, every other host is as it was, and the environment is left as it was."""
+    """Loopback is excepted meanwhile, other hosts are as before, and so is the environment afterwards."""
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     for name, value in (PROXIES | before).items():

@@ -56,7 +56,7 @@ def test_a_verdict_or_reason_that_is_off_differs(mine: Any, true: Any, state: st
 
 
 def test_a_figure_that_is_off_differs() -> None:
-    """A figure that one side does not have, or has in another label, differs; one that cannot be known does not."""
+    """A figure that one side lacks, or has in another label, differs; one that cannot be known does not."""
     mine, true = outcome(), outcome()
     mine.add(c.MASK_EVENTS, 4)
     mine.add(c.ZEROING_LAYERS, 3, "all")
@@ -108,7 +108,7 @@ def test_the_clock_jumps_with_the_simulator() -> None:
 
 
 def test_the_second_opinion_is_decimal_and_by_the_published_prices() -> None:
-    """1000 input tokens with 600 read and 200 written, and 100 output tokens, by hand; no price gives none."""
+    """1000 input tokens, 600 of them read and 200 written, and 100 output tokens; no price gives none."""
     prices = Prices()
     usage = {"input": 1000, "read": 600, "write": 200, "write_1h": 0, "output": 100}
     bill = prices.bill("claude-sonnet-4-6", usage)

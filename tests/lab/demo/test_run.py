@@ -182,7 +182,7 @@ stream = 0.7
 
 
 def test_errors_of_every_kind_are_the_applications_own() -> None:
-    """Whatever breaks, in a stream or outside, is counted as failed; no task ends with an error nobody takes."""
+    """Whatever breaks, in a stream or outside, is counted as failed; no task ends with an error left over."""
     scenario = parse(FAULTS)
     lost: list[Any] = []
 

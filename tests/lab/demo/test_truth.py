@@ -25,7 +25,7 @@ def short(name: str, calls: int = 120) -> Result:
 
 
 def assert_equal(result: Result) -> None:
-    """Nothing differs. Of so few calls one reason may be left open without being more than one in a hundred."""
+    """Nothing differs; of so few calls one reason may be left open."""
     assert [] == [str(difference) for difference in result.differences]
     assert result.calls >= 120
     assert result.figures == result.equal > 500
@@ -78,7 +78,7 @@ def test_a_number_counted_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_report_says_what_differs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command ends with 1, and names case, call and both sides of what differs; with 0 when all is equal."""
+    """The command ends with 1 and names case, call and both sides of what differs; else with 0."""
     monkeypatch.setattr(ZeroingJudge, "_masks", lambda *args: None)
     assert 1 == report.run(wanted=["only-zeroing"], calls=120)
     text = capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_the_report_says_what_differs(
 
 
 def test_the_soak_reaches_every_memory() -> None:
-    """Distinct prompts get verdicts of all mechanisms that have something to say, and what is held is measured."""
+    """Distinct prompts get verdicts of all mechanisms that can conclude one, and memory is measured."""
     sizes, verdicts = memory_after(200, parts=2)
     assert {"symbolic", "pruning", "intent", "zeroing", "scheduling", "prompt_cache"} == {
         m for m, n in verdicts.items() if n == 200

@@ -13,12 +13,12 @@ import pytest
 
 from lz_otel import catalogue
 from lz_otel.bundle.promql import EXTERNAL
-from lz_otel.errors import CatalogueError, ConfigurationError
-from lz_otel.lab.history import _remote_write, history
+from lz_otel.errors import ConfigurationError
+from lz_otel.lab.history import history
 from lz_otel.lab.history._incidents import State, incident
-from lz_otel.lab.history._replay import Alert, _firing
-from lz_otel.lab.history._series import Process, key_of
+from lz_otel.lab.history._series import key_of
 from tests.bundle.prom import prometheus
+from tests.lab.history.conftest import END, SHORT
 from tests.peers import need
 
 if TYPE_CHECKING:
@@ -26,22 +26,9 @@ if TYPE_CHECKING:
 
     from lz_otel.lab.history._series import Sampled
 
-END = 1_790_000_000
-SHORT = history.Plan(hours=0.25, step=60, end=END, instances=1, models=1)
 SUFFIXES = ("_bucket", "_count", "_sum")
 # Metrics that a healthy service never has.
 NEVER = {"lz.internal.overflow"}
-
-
-@pytest.fixture(scope="module")
-def made() -> history.History:
-    return history.generate(SHORT)
-
-
-def total(made: history.History, name: str, **labels: str) -> float:
-    """Sum of the last samples of the series with these labels."""
-    chosen = [s for s in made.series if {("__name__", name), *labels.items()} <= set(s.labels)]
-    return sum(s.values[-1] for s in chosen)
 
 
 def names(series: Sampled) -> dict[str, str]:
@@ -83,15 +70,6 @@ def test_labels_of_the_catalogue(made: history.History) -> None:
         for extra in ("job", "instance", "le"):
             labels.pop(extra, None)
         key_of(metric, labels)
-
-
-def test_label_outside_the_catalogue_is_refused() -> None:
-    """The generator cannot invent a label or a value."""
-    process = Process({"job": "a"})
-    with pytest.raises(CatalogueError, match="colour"):
-        process.add(catalogue.ATTEMPTS, 1, colour="red")
-    with pytest.raises(CatalogueError, match="teapot"):
-        process.add(catalogue.ATTEMPTS, 1, status="teapot")
 
 
 def test_counters_only_grow(made: history.History) -> None:
@@ -143,46 +121,6 @@ def test_restart_is_a_reset() -> None:
             assert math.isnan(series.values[-1])
 
 
-EFFECTS = {  # incident -> (counter, labels) that grow with it
-    "hit-rate-drop": ("lz_fast_path_calls_total", {"mechanism": "symbolic", "verdict": "miss"}),
-    "fallback-storm": ("lz_fast_path_fallbacks_total", {"mechanism": "symbolic", "reason": "schema_invalid"}),
-    "pruning-too-strong": ("lz_pruning_pruned_tokens_total", {}),
-    "intent-header-mistake": ("lz_fast_path_fallbacks_total", {"reason": "wrong_header"}),
-    "over-zeroing": ("lz_zeroing_layers_total", {"state": "zeroed"}),
-    "zeroing-fallback": ("lz_fast_path_fallbacks_total", {"mechanism": "zeroing", "reason": "triggered"}),
-    "cache-share-leak": ("lz_scheduling_ghost_entities_total", {}),
-    "layer-down": ("lz_fast_path_calls_total", {"mechanism": "intent", "verdict": "fallback"}),
-    "price-change": ("lz_cost_unpriced_total", {}),
-    "provider-overloaded": ("lz_attempts_total", {"status": "529"}),
-    "rate-limited": ("lz_attempts_total", {"status": "429"}),
-    "cache-broken": ("lz_prompt_cache_misses_total", {"reason": "tools_changed"}),
-    "streams-cut": ("gen_ai_client_inference_duration_seconds_count", {"lz_ending": "incomplete"}),
-    "slow-provider": ("gen_ai_client_inference_duration_seconds_sum", {"lz_path": "full", "lz_ending": "ok"}),
-    "internal-errors": ("lz_internal_errors_total", {"where": "extract"}),
-    "traffic-surge": ("gen_ai_client_inference_duration_seconds_count", {}),
-}
-
-
-@pytest.mark.parametrize("name", [n for n in history.INCIDENTS if n != "restart"])
-def test_incidents_do_something(made: history.History, name: str) -> None:
-    """Each incident moves the counter that one would look at, by half at least."""
-    counter, labels = EFFECTS[name]
-    staged = history.generate(dataclasses.replace(SHORT, incidents=(history.Incident(name, 0, 9999),)))
-    assert total(staged, counter, job="support-bot", **labels) > 1.5 * total(
-        made, counter, job="support-bot", **labels
-    )
-    plain = {"job": "plain-chat"}
-    assert total(staged, counter, **plain, **labels) == total(made, counter, **plain, **labels)
-
-
-def test_layer_down_is_no_user_error(made: history.History) -> None:
-    """When the layer is down everything falls back, and no more calls fail than before."""
-    down = history.generate(dataclasses.replace(SHORT, incidents=(history.Incident("layer-down", 0, 9999),)))
-    calls = "gen_ai_client_inference_duration_seconds_count"
-    assert total(down, calls, lz_ending="error") == total(made, calls, lz_ending="error")
-    assert total(down, "lz_fast_path_calls_total", mechanism="symbolic", verdict="hit") == 0
-
-
 def test_errors_name_the_setting() -> None:
     """An unknown incident, an unknown job and a number out of range are named with what is allowed."""
     with pytest.raises(ConfigurationError, match=r"earthquake.*layer-down"):
@@ -225,7 +163,7 @@ def test_openmetrics_by_promtool(made: history.History, tmp_path: Path) -> None:
 
 
 def test_push(tmp_path: Path, made: history.History) -> None:
-    """A real Prometheus holds what was pushed: as many series, the same last values; copies differ by instance."""
+    """A real Prometheus holds what was pushed, to the last values; copies differ by instance."""
     chosen = [s for s in made.series if names(s)["__name__"] == "lz_attempts_total"]
     plan = dataclasses.replace(SHORT, end=0.0)
     sent = history.History(plan.times(), chosen)
@@ -243,49 +181,21 @@ def test_push(tmp_path: Path, made: history.History) -> None:
         assert {i.startswith("copy-2-") for i in instances} == {True, False}
 
 
-def test_push_says_what_the_server_said(tmp_path: Path) -> None:
-    """A refused write is an OSError with the server's words, not silence."""
-    with prometheus(tmp_path) as server:
-        labels = _remote_write.encode_labels([("__name__", "a")])
-        too_old = labels + _remote_write.encode_samples([1.0], [1000])
-        now = labels + _remote_write.encode_samples([1.0], [history.Plan().times()[-1] * 1000])
-        _remote_write.post(server.url, [now])
-        with pytest.raises(OSError, match=r"status 400: .*"):
-            _remote_write.post(server.url, [too_old])
-
-
-def test_samples_on_the_wire() -> None:
-    """The first gap after a number is a staleness marker; gaps before and after it are left out."""
-    encoded = _remote_write.encode_samples([math.nan, 1.0, math.nan, math.nan], [1, 2, 3, 4])
-    sample = bytes.fromhex("120b09000000000000f03f1002")
-    stale = bytes.fromhex("120b09020000000000f07f1003")
-    assert encoded == sample + stale
-
-
-@pytest.mark.parametrize(
-    ("true_at", "wait", "keep", "fires"),
-    [
-        ([60, 120, 180], 60, 0, [120, 180]),
-        ([60, 180], 60, 0, []),
-        ([60], 0, 120, [60, 120, 180]),
-        ([60, 120, 240], 60, 120, [120, 180, 240, 300, 360]),
-    ],
-)
-def test_replayed_alerts(true_at: list[int], wait: float, keep: float, fires: list[int]) -> None:
-    """An alert fires after ``for`` and goes on for ``keep_firing_for``; a gap begins anew."""
-    assert _firing(true_at, Alert("A", "up", wait, keep), 60, 600) == fires
-
-
-def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It writes a file and says how much; a mistake is one line and status 2."""
+def test_run_writes_a_file_and_says_how_much(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file is OpenMetrics text; a server that cannot be reached is one line and status 2."""
     out = tmp_path / "history.om"
-    arguments = ["--hours", "0.1", "--instances", "1", "--models", "1", "--end", str(END), "--out", str(out)]
-    assert history.main([*arguments, "--incident", "layer-down@60+120"]) == 0
+    plan = dataclasses.replace(SHORT, incidents=history.incidents(["layer-down@60+120"], SHORT.hours))
+    assert 0 == history.run(plan, out=out)
     assert out.read_text().endswith("# EOF\n")
     assert "series" in capsys.readouterr().err
-    assert history.main([*arguments, "--incident", "layer-down@soon"]) == 2
-    assert "--incident='layer-down@soon'" in capsys.readouterr().err
-    assert (
-        history.main(["--hours", "0.1", "--models", "1", "--instances", "1", "--push", "http://127.0.0.1:9"])
-        == 2
-    )
+    assert 2 == history.run(plan, push_to="http://127.0.0.1:9")
+    assert 1 == len(capsys.readouterr().err.splitlines())
+
+
+def test_incidents_with_and_without_a_time() -> None:
+    """A time stands where it says, names are spread, and a time that cannot be read is named."""
+    assert (history.Incident("layer-down", 60.0, 120.0),) == history.incidents(["layer-down@60+120"], 1)
+    assert history.staged(["layer-down", "restart"], 2) == history.incidents(["layer-down", "restart"], 2)
+    assert history.staged(list(history.INCIDENTS), 6) == history.incidents([], 6, every=True)
+    with pytest.raises(ConfigurationError, match="--incident='layer-down@soon'"):
+        history.incidents(["layer-down@soon"], 1)

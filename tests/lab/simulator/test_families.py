@@ -86,7 +86,7 @@ def test_symbolic_can_break_the_format(bench: Any) -> None:
     ],
 )
 def test_pruning_is_asked_for_in_each_way(bench: Any, families: str, asking: dict[str, Any]) -> None:
-    """By the tag with either quote, in a block list, or by header: about the asked share is cut and not billed."""
+    """By the tag with either quote, in a block list, or by header: about that share is cut, not billed."""
     headers = {} if asking else {"x_anthropic_layer_zero": "enabled;prune_ratio=0.32"}
     asked = bench(families).ask({"messages": PROSE, **asking}, x_sim_force="symbolic=miss", **headers)
     pruned = asked.usage["layer_zero"]["pruned_tokens"]
@@ -396,6 +396,6 @@ def test_scheduling_knows_similar_prompts(bench: Any, families: str) -> None:
 def test_path(
     bench: Any, families: str, force: str, headers: dict[str, str], expected: tuple[str, str]
 ) -> None:
-    """Fast by any hit but those that only shorten a full inference; named after the first in the contract's order."""
+    """Fast by any hit but those that only shorten; named after the first in the contract's order."""
     record = bench(families).ask(x_sim_force=force, **headers).record
     assert expected == (record.path, record.served_by)

@@ -55,7 +55,8 @@ def test_stream_order(claude: Any) -> None:
     """The events come in the documented order."""
     events = [e.type for e in claude.messages.create(**ASK, stream=True, extra_headers=MISS)]
     assert re.fullmatch(
-        "message_start (content_block_start (content_block_delta )+content_block_stop )+message_delta message_stop",
+        "message_start (content_block_start (content_block_delta )+content_block_stop )+"
+        "message_delta message_stop",
         " ".join(events),
     )
 

@@ -75,7 +75,10 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_importing_the_simulator_loads_no_server() -> None:
     """starlette and uvicorn are imported when it starts."""
-    code = "import sys, lz_otel.lab.simulator; print(sorted({'starlette', 'uvicorn', 'anthropic', 'openai'} & set(sys.modules)))"
+    code = (
+        "import sys, lz_otel.lab.simulator;"
+        "print(sorted({'starlette', 'uvicorn', 'anthropic', 'openai'} & set(sys.modules)))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment()
     )

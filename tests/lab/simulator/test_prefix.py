@@ -6,11 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from lz_otel.lab.simulator._prefix import BreakpointError, breakpoints, minimum_tokens
-from lz_otel.lab.simulator._tokens import anthropic_blocks
 
 CACHED = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -50,7 +45,7 @@ def test_a_prefix_is_written_once_and_read_afterwards(bench: Any, long_text: str
 
 
 def test_the_parts_of_the_input_add_up(bench: Any, long_text: str) -> None:
-    """Uncached, written and read tokens are the whole prompt, and the split by lifetime is the written part."""
+    """Uncached, written and read tokens are the whole prompt; the split by lifetime is the written part."""
     b = bench()
     for question in ("a", "b", "c"):
         asked = b.ask(
@@ -116,20 +111,6 @@ def test_a_too_short_prefix_is_silently_not_cached(bench: Any) -> None:
     asked = bench().ask({"system": system("short")})
     assert (200, 0, 0) == (asked.status, *tokens(asked)[1:])
     assert "below_minimum" == reason(asked)
-
-
-@pytest.mark.parametrize(
-    ("model", "least"),
-    [
-        ("claude-sonnet-5-5", 512),
-        ("claude-sonnet-5", 1024),
-        ("claude-opus-4-7", 2048),
-        ("claude-haiku-4-5-20251001", 4096),
-    ],
-)
-def test_the_minimum_depends_on_the_model(model: str, least: int) -> None:
-    """The vendor's table, by model."""
-    assert least == minimum_tokens(model)
 
 
 def test_without_a_breakpoint_nothing_is_said(bench: Any, long_text: str) -> None:
@@ -280,24 +261,3 @@ def test_the_vendors_own_diagnosis_agrees(bench: Any, long_text: str) -> None:
     assert (None, None) == (first.json["diagnostics"], same.json["diagnostics"])
     assert "system_changed" == changed.json["diagnostics"]["cache_miss_reason"]["type"]
     assert "previous_message_not_found" == unknown.json["diagnostics"]["cache_miss_reason"]["type"]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.booleans(), max_size=9), st.booleans())
-def test_never_more_than_four_breakpoints(marked: list[bool], automatic: bool) -> None:
-    """Whatever is marked, at most four positions are accepted, and each is a marked one or the last."""
-    blocks = [
-        {"type": "text", "text": f"t{i}", **({"cache_control": CACHED} if m else {})}
-        for i, m in enumerate(marked)
-    ]
-    request: dict[str, Any] = {
-        "messages": [{"role": "user", "content": [*blocks, {"type": "text", "text": "end"}]}]
-    }
-    if automatic:
-        request["cache_control"] = CACHED
-    wanted = [i for i, m in enumerate(marked) if m] + ([len(marked)] if automatic else [])
-    if len(wanted) > 4:
-        with pytest.raises(BreakpointError):
-            breakpoints(request, anthropic_blocks(request))
-    else:
-        assert wanted == breakpoints(request, anthropic_blocks(request))

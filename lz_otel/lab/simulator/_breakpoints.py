@@ -1,0 +1,67 @@
+"""Breakpoints of Anthropic's prompt cache: where they stand, and how short a prefix may be (D)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lz_otel.lab.simulator._tokens import Block
+
+__all__ = ["BreakpointError", "breakpoints", "minimum_tokens"]
+
+_MINIMUM = (
+    ("claude-fable-5", 512),
+    ("claude-mythos-5", 512),
+    ("claude-opus-5", 512),
+    ("claude-sonnet-5-5", 512),
+    ("claude-haiku-5-5", 512),
+    ("claude-opus-4-7", 2048),
+    ("claude-mythos-preview", 2048),
+    ("claude-3-5-haiku", 2048),
+    ("claude-haiku-3-5", 2048),
+    ("claude-opus-4-6", 4096),
+    ("claude-opus-4-5", 4096),
+    ("claude-haiku-4-5", 4096),
+)
+
+
+def minimum_tokens(model: str) -> int:
+    """Shortest prefix that is cached, tokens (D; 1024 for all models not in the vendor's table)."""
+    for prefix, tokens in _MINIMUM:
+        if model.startswith(prefix):
+            return tokens
+    return 1024
+
+
+class BreakpointError(ValueError):
+    """The breakpoints break a rule of the vendor; the text is the vendor's error message."""
+
+
+def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
+    """Return positions of the breakpoints, the automatic one included, in order.
+
+    Raises:
+        BreakpointError: more than four, or a one-hour breakpoint behind a five-minute one.
+    """
+    automatic = request.get("cache_control")
+    if isinstance(automatic, dict):
+        ttl = "1h" if automatic.get("ttl") == "1h" else "5m"
+        for block in reversed(blocks):
+            if block.cacheable:
+                if block.ttl and block.ttl != ttl:
+                    raise BreakpointError(
+                        "cache_control: the automatic and the explicit ttl of one block differ"
+                    )
+                block.ttl = ttl
+                break
+    found = [i for i, block in enumerate(blocks) if block.ttl and block.cacheable]
+    if len(found) > 4:
+        raise BreakpointError(
+            f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}."
+        )
+    seen_short = False
+    for i in found:
+        if blocks[i].ttl == "1h" and seen_short:
+            raise BreakpointError("cache_control: a ttl='1h' block must not come after a ttl='5m' block")
+        seen_short = seen_short or blocks[i].ttl == "5m"
+    return found
