@@ -12,16 +12,7 @@ from lz_otel._version import __version__ as __version__
 from lz_otel.errors import CatalogueError, ConfigurationError, LzOtelError, MissingDependencyError
 
 __all__ = [
-    "CatalogueError",
-    "ConfigurationError",
-    "LzOtelError",
-    "MissingDependencyError",
-    "Status",
-    "instrument",
-    "instrument_client",
-    "operation",
-    "record_quality",
-    "record_response_cache",
-    "status",
+    "CatalogueError", "ConfigurationError", "LzOtelError", "MissingDependencyError", "Status",
+    "instrument", "instrument_client", "operation", "record_quality", "record_response_cache", "status",
     "uninstrument",
-]
+]  # fmt: skip

@@ -11,8 +11,6 @@ from lz_otel._operation import Operation
 if TYPE_CHECKING:
     from lz_otel._reports import Reports
 
-__all__ = ["operation", "record_quality", "record_response_cache"]
-
 
 def _reports() -> Reports | None:
     runtime = _runtime.current()

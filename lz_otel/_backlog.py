@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.attempt import Attempt
 
-__all__ = ["Backlog"]
-
 # What has ended is worked off so many at a time, or when it holds so many bytes: with 1 MiB, freeing a batch made
 # the allocator shrink its heap, and the host's next calls paid 11 page faults each (C)
 _BATCH = 256

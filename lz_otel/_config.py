@@ -19,8 +19,6 @@ from lz_otel.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["SETTINGS", "InstrumentSettings", "Setting", "Settings", "host_name", "load", "named"]
-
 ExporterName = Literal["prometheus", "otlp", "console", "none"]
 TraceExporterName = Literal["otlp", "console", "none"]
 Conventions = Literal["latest", "1.36", "both"]

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.spans import Spans
     from lz_otel._measure.store import Store
 
-__all__ = ["Intake"]
-
 _REDIRECT_KEY = "lz_otel.call"
 _MAX_KNOWN, _MAX_PATH = 1024, 512
 

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import Store
     from lz_otel._price.cost import Prices
 
-__all__ = ["Later"]
-
 _MAX_STARTED = 10_000
 _REPLACING = of_effect(REPLACES)
 _NO_NAMES: tuple[str, ...] = ()

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from lz_otel.model import EndedCall
 
-__all__ = ["Operation", "OperationReports"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 _MAX_CALLS = 64

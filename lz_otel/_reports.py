@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lz_otel._operation import Operation
     from lz_otel.model import EndedCall
 
-__all__ = ["Reports"]
-
 # The mechanism that a fast attempt of a hedged pair is for, while nothing says which served it
 _HEDGED = next(row.name for row in ALL if "hedge_lost" in row.reasons)
 # The mechanism that an application's own cache counts as

@@ -43,14 +43,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.spans import Spans
     from lz_otel._price.cost import Prices
 
-__all__ = [
-    "Status",
-    "instrument",
-    "instrument_client",
-    "status",
-    "uninstrument",
-]
-
 _LOG = logging.getLogger("lz_otel")
 _lock = threading.RLock()
 _current: _Runtime | None = None

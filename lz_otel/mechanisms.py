@@ -10,16 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 __all__ = [
-    "ALL",
-    "BY_NAME",
-    "FAMILIES",
-    "NAMES",
-    "REPLACES",
-    "REPLAYS",
-    "SHORTENS",
-    "MechanismRow",
-    "of_effect",
-]
+    "ALL", "BY_NAME", "FAMILIES", "NAMES", "REPLACES", "REPLAYS", "SHORTENS", "MechanismRow", "of_effect",
+]  # fmt: skip
 
 REPLAYS = "replays"
 """A stored answer was sent again: no model ran, nothing is counted twice, other mechanisms are silent."""

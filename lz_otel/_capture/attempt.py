@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 Feed = Callable[[bytes, float], None]
 
-__all__ = ["KEPT_BODY", "Attempt", "Handed", "PassingBody", "attach", "guarded_call", "shells", "take_notes"]
-
 KEPT_BODY = 262_144
 """Most bytes of a plain body that are kept for later; a longer one is read as it passes."""
 

@@ -14,8 +14,6 @@ from msgspec import Struct, field
 
 from lz_otel._ground.once import Once
 
-__all__ = ["Call", "current_call", "current_operation", "current_trace", "inner_seen"]
-
 
 class Call(Struct, eq=False):
     """One call of the application, with one attempt or several.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["WhenImported"]
-
 
 class WhenImported:
     """Calls back with a module as soon as it is imported, or at once if it is.

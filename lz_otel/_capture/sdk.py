@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.transports import Hooks
 
-__all__ = ["PACKAGES", "HandedCalls", "SdkHooks"]
-
 PACKAGES = ("anthropic", "openai")
 _PATIENCE = 1.0  # seconds to wait for another thread that looks inside: longer than it takes (C)
 

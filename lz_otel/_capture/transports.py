@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-__all__ = ["MODULES", "Hooks", "hook_client", "unhook_clients"]
-
 MODULES = ("httpx", "httpx2")
 _POINTS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
 # Weak references to a transport and to its hook, and the method's name. Nothing here keeps a transport alive.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from lz_otel._export._label_values import LabelValues
     from lz_otel._measure.store import Series
 
-__all__ = ["metrics_data"]
-
 # The extremes are not kept: a bucket in a dictionary has none, and Prometheus would not show them.
 _UNKNOWN: Any = None
 

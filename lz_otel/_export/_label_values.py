@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LabelValues", "printable"]
-
 
 def printable(value: str) -> str:
     """Return a label value with ``?`` for each character that cannot be printed.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Listener = Callable[[Sequence[Any]], None]
 
-__all__ = ["FirstCall", "add_listener", "remove_listener"]
-
 _lock = threading.Lock()
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["after_fork", "at_end_of_child"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from lz_otel.errors import ConfigurationError, MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check", "exporter_class", "protocol"]
-
 PROTOCOLS = ("grpc", "http/protobuf")
 # Other names that gRPC's resolvers take as they are.
 _GRPC_NAMES = re.compile(r"(dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):.+")

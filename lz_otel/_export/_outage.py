@@ -17,29 +17,15 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "Outage",
-    "after_fork_in_child",
-    "endpoint",
-    "quiet_thread",
-    "remember",
-    "session",
-    "take_reason",
-]
-
 _LOG = logging.getLogger("lz_otel")
 _NAMES = (
     "opentelemetry.exporter.otlp.proto.http.metric_exporter",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
-    "opentelemetry.exporter.otlp.proto.http._common",
-    "opentelemetry.exporter.otlp.proto.grpc.exporter",
+    "opentelemetry.exporter.otlp.proto.http._common", "opentelemetry.exporter.otlp.proto.grpc.exporter",
     "opentelemetry.exporter.otlp.proto.grpc.metric_exporter",
-    "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
-    "opentelemetry.sdk._shared_internal",
-    "opentelemetry.exporter.otlp.common.http",
-    "urllib3.connectionpool",
-    "urllib3.util.retry",
-)
+    "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "opentelemetry.sdk._shared_internal",
+    "opentelemetry.exporter.otlp.common.http", "urllib3.connectionpool", "urllib3.util.retry",
+)  # fmt: skip
 _PHRASES = frozenset(status.phrase for status in HTTPStatus)
 _threads: dict[int, str] = {}  # our threads, and the last reason that an exporter gave in each
 

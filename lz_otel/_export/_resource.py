@@ -8,8 +8,6 @@ import uuid
 from opentelemetry.sdk import resources
 from opentelemetry.sdk.resources import Resource
 
-__all__ = ["Identity"]
-
 INSTANCE_ID = "service.instance.id"
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["asked", "check_provider", "refused", "traces"]
-
 # What the SDK calls a setting in its errors where it does not name the variable.
 _WORDS = {
     "max_queue_size": "OTEL_BSP_MAX_QUEUE_SIZE",

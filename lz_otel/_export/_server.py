@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Expose = Callable[[str, list[str]], tuple[bytes, str]]
 
-__all__ = ["MetricsServer"]
-
 _LOG = logging.getLogger("lz_otel")
 _PORT = "OTEL_EXPORTER_PROMETHEUS_PORT"
 _HOST = "OTEL_EXPORTER_PROMETHEUS_HOST"

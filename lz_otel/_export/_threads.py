@@ -10,8 +10,6 @@ from lz_otel._ground.guard import guard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["start_thread"]
-
 
 def start_thread(name: str, target: Callable[..., None], *arguments: Any) -> threading.Thread | None:
     """Start a daemon thread; ``None``, and a fault, where this process may have no more of them."""

@@ -25,8 +25,6 @@ from lz_otel.errors import ConfigurationError
 if TYPE_CHECKING:
     from lz_otel.model import EndedCall
 
-__all__ = ["AuditLog"]
-
 _LOG = logging.getLogger("lz_otel")
 _QUEUE = 1000
 _MAX_ENTRY = 4 * 1024 * 1024

@@ -11,8 +11,6 @@ import structlog
 if TYPE_CHECKING:
     from lz_otel.model import EndedCall
 
-__all__ = ["CallLog"]
-
 
 class CallLog:
     """One JSON line per call on the logger ``lz_otel.calls`` (level INFO), without any content."""

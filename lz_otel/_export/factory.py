@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import Store
     from lz_otel.model import EndedCall
 
-__all__ = ["audit_log", "exporters", "global_meter_provider", "make"]
-
 
 def exporters(
     store: Store, settings: Settings, meter_provider: MeterProvider | None, registry: CollectorRegistry | None

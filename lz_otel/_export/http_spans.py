@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     )
     from opentelemetry.trace import Link, Span
 
-__all__ = ["bare_url", "switch_on"]
-
 _LOG = logging.getLogger("lz_otel")
 # Attributes of both generations of the HTTP conventions that hold a URL or a part of one.
 _URLS = frozenset({"http.url", "http.target", "url.full", "url.original"})

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import Store
     from lz_otel.catalogue import Metric
 
-__all__ = ["MultiprocessExporter", "directory", "mark_process_dead"]
-
 _LOG = logging.getLogger("lz_otel")
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 

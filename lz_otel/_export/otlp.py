@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from lz_otel._measure.store import Series, Store
 
-__all__ = ["ConsoleExporter", "OtlpExporter", "PushExporter"]
-
 _LOG = logging.getLogger("lz_otel")
 FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last push
 DOWN_LIMIT = 1.0  # the same when the receiver is known to be down

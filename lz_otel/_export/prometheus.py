@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import HistogramValue, Series, Store
     from lz_otel.catalogue import Metric
 
-__all__ = ["PrometheusExporter", "StoreCollector"]
-
 _LOG = logging.getLogger("lz_otel")
 
 

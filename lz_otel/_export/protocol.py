@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Exporter"]
-
 
 class Exporter(Protocol):
     """Takes the numbers of a store out of the process. None of its methods raises."""

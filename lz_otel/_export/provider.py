@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import Store
     from lz_otel.catalogue import Metric
 
-__all__ = ["DRAIN_LIMIT", "ProviderExporter", "values_within"]
-
 _LOG = logging.getLogger("lz_otel")
 DRAIN_LIMIT = 10_000  # samples
 SNAPSHOT_AGE = 1.0  # seconds that the instruments of one collection may share a snapshot

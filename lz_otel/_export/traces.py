@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.trace import ReadableSpan
 
-__all__ = ["OwnSpans", "check_settings", "set_up"]
-
 _LOG = logging.getLogger("lz_otel")
 FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last spans
 _own: OwnSpans | None = None  # of the provider that we made: it stays for the life of the process

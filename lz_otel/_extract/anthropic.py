@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["MessagesReader", "complete", "count_tokens", "messages"]
-
 
 class _Delta(Struct, gc=False):
     text: Any = None

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["ConverseReader", "converse", "count_tokens", "exception", "model_in_path", "read_usage"]
-
 
 class _Answer(Struct, gc=False):
     output: Any = None

@@ -22,8 +22,6 @@ from lz_otel.model import Facts
 if TYPE_CHECKING:
     from lz_otel.model import Request
 
-__all__ = ["ClaudeReader", "InvokeReader", "invoke"]
-
 
 class _Invoked(Struct, gc=False):
     """What the vendors' own shapes may hold; embeddings and the like are passed over."""

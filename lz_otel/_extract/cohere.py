@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["chat", "embed"]
-
 
 class _Said(Struct, gc=False):
     id: Any = None

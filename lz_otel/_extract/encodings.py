@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Decoder", "decoder_for"]
-
 _SLICE = 262_144
 # A stream of alike events compresses 50 times at most; what exceeds both of these is a bomb (C)
 _MAX_RATIO = 200

@@ -11,22 +11,14 @@ if TYPE_CHECKING:
     from lz_otel._capture.attempt import Attempt
     from lz_otel.model import Facts
 
-__all__ = ["SPEND_LIMIT_CODES", "Outcome", "failure_reason", "outcome_of"]
-
 # Codes that mean "the money is gone": waiting and retrying does not help (Anthropic, OpenAI; D).
 SPEND_LIMIT_CODES = frozenset(
-    {
-        "enforced_spend_limit_reached",
-        "contract_spend_limit_reached",
-        "ramp_limit_exceeded",
-        "credit_balance_exhausted",
-        "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded",
-        "organization_usage_limit_exceeded",
-        "insufficient_quota",
-        "billing_hard_limit_reached",
-    }
-)
+    [
+    "enforced_spend_limit_reached", "contract_spend_limit_reached", "ramp_limit_exceeded",
+    "credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
+    "organization_usage_limit_exceeded", "insufficient_quota", "billing_hard_limit_reached",
+]
+)  # fmt: skip
 # Parts of an error type to values of the catalogue's list of reasons, the first that fits.
 _REASONS = (
     ("overloaded", "overloaded"),

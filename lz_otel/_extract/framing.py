@@ -11,18 +11,6 @@ from __future__ import annotations
 
 from zlib import crc32
 
-__all__ = [
-    "CLOSED",
-    "LINE_TYPES",
-    "MAX_BODY",
-    "MAX_EVENT",
-    "MEDIA_TYPES",
-    "TEXT_TYPES",
-    "AwsFrames",
-    "JsonLines",
-    "Sse",
-]
-
 MAX_BODY = 4 << 20
 """Most bytes of a plain body that are held (C)."""
 MAX_EVENT = 4 << 20

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["count_tokens", "embed", "generate", "interactions", "predict", "raw_predict"]
-
 
 class _Content(Struct, gc=False):
     parts: list[Any] | None = None

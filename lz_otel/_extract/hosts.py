@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["GATEWAY_SEGMENT", "HOSTS", "OTHER", "SUFFIXES", "provider_by_suffix", "provider_in_path"]
-
 OTHER = "other"
 
 HOSTS = {

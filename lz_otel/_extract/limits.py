@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MARKERS", "Limit", "read"]
-
 MAX_COUNT = 1 << 53
 MAX_RESET = 366 * 86_400.0
 """Longest reset that is believed, seconds (C)."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["chat", "embed", "generate"]
-
 
 class _Line(Struct, gc=False):
     model: Any = None

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["ChatReader", "cache_diagnosis", "chat", "completions", "deployment"]
-
 
 class _Said(Struct, gc=False):
     content: Any = None

@@ -13,8 +13,6 @@ from lz_otel._extract.values import error_word, json_object, nonempty_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ProviderError", "provider_error"]
-
 _MAX_MESSAGE = 4096
 _NO_HEADERS: Mapping[str, str] = {}
 

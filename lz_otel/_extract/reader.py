@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Facts
 
-__all__ = ["Reader"]
-
 _BOM = b"\xef\xbb\xbf"
 _MAX_PREFIX = 4096
 _SMALL = 1 << 16

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from lz_otel._extract.reader import Reader
 
-__all__ = ["Reading"]
-
 
 def _skip(data: bytes, now: float) -> None:
     """Feed of a body that cannot be read."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.reader import Reader
     from lz_otel.model import Request
 
-__all__ = ["NOTHING", "Dialect", "Fields", "decode_request", "form_field", "identify", "user_id"]
-
 MAX_REQUEST = 32 << 20
 """Most bytes of a request body that are looked at (C)."""
 _FORM_WINDOW = 64 << 10

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["ResponsesReader", "compact", "input_tokens", "responses"]
-
 
 class _Delta(Struct, gc=False):
     delta: Any = None

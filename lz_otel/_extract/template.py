@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["JSON_STRING", "NO_TEMPLATE", "PLAIN_TEXT", "EventTemplate"]
-
 # The inside of a JSON string that any decoder takes and that is content: no quote, no control
 # character, valid UTF-8, short escapes only, and not empty (before it stands its quote).
 _ASCII = rb"[ !#-\[\]-\x7f]*+"

@@ -15,8 +15,6 @@ from lz_otel._extract.values import json_object, token_count
 if TYPE_CHECKING:
     from lz_otel._extract.reader import Reader
 
-__all__ = ["fit_parts", "has_counts", "modalities", "read_usage"]
-
 _TICKS_PER_USD = 1e10  # xAI (D)
 _KEYS = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens")
 

@@ -8,20 +8,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "MAX_COUNT",
-    "error_word",
-    "integral",
-    "json_object",
-    "label_name",
-    "lenient",
-    "loads",
-    "model_name",
-    "nonempty_text",
-    "token_count",
-    "whole_members",
-]
-
 MAX_COUNT = 1 << 53
 """Counts above this are no counts (C): JSON numbers are exact only so far."""
 MAX_NAME = 128

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
     from lz_otel.model import Request
 
-__all__ = ["chat", "embeddings", "generation"]
-
 _PROVIDER = "ibm.watsonx.ai"
 
 

@@ -12,8 +12,6 @@ from lz_otel._extract.values import MAX_COUNT, lenient
 if TYPE_CHECKING:
     from lz_otel.model import Facts
 
-__all__ = ["MAX_NOTES", "FactsWriter"]
-
 _T = TypeVar("_T")
 MAX_NOTES = 16
 """Most signals of one answer that are noted as malformed (C)."""

@@ -17,8 +17,6 @@ import functools
 import gc
 from contextlib import suppress
 
-__all__ = ["COLLECTING", "after_fork_in_child", "unwatch", "watch"]
-
 
 class _Phase(set[str]):
     """Holds the keys of the collector's dictionary while it works."""

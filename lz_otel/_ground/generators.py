@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     Active = Callable[[], AbstractContextManager[Any]]
 
-__all__ = ["within", "within_async"]
-
 
 def within(active: Active, steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
     """Run a generator so that each of its steps is within a context manager of its own."""

@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Guard", "guard", "guarded"]
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _LOG = logging.getLogger("lz_otel")

@@ -12,19 +12,6 @@ if TYPE_CHECKING:
 
     Raw = list[tuple[bytes, bytes]]
 
-__all__ = [
-    "NO_HEADERS",
-    "Headers",
-    "head_of",
-    "is_cancellation",
-    "keep",
-    "lower",
-    "read",
-    "read_head",
-    "transport_error",
-    "without",
-]
-
 D = TypeVar("D")
 
 _JSON = "application/json"
@@ -53,48 +40,15 @@ _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", 
 
 # Names whose values nobody reads here: what is not kept is memory that the host has back at once (15 µs a call)
 _UNREAD = {
-    "accept",
-    "accept-encoding",
-    "accept-language",
-    "accept-ranges",
-    "alt-svc",
-    "cf-ray",
-    "connection",
-    "content-security-policy",
-    "cookie",
-    "cross-origin-opener-policy",
-    "date",
-    "etag",
-    "expires",
-    "host",
-    "keep-alive",
-    "last-modified",
-    "nel",
-    "permissions-policy",
-    "pragma",
-    "referrer-policy",
-    "report-to",
-    "reporting-endpoints",
-    "set-cookie",
-    "strict-transport-security",
-    "traceparent",
-    "tracestate",
-    "transfer-encoding",
-    "user-agent",
-    "vary",
-    "x-content-type-options",
-    "x-frame-options",
-    "x-stainless-arch",
-    "x-stainless-async",
-    "x-stainless-lang",
-    "x-stainless-os",
-    "x-stainless-package-version",
-    "x-stainless-read-timeout",
-    "x-stainless-runtime",
-    "x-stainless-runtime-version",
-    "x-stainless-timeout",
-    "x-xss-protection",
-}
+    "accept", "accept-encoding", "accept-language", "accept-ranges", "alt-svc", "cf-ray", "connection",
+    "content-security-policy", "cookie", "cross-origin-opener-policy", "date", "etag", "expires", "host",
+    "keep-alive", "last-modified", "nel", "permissions-policy", "pragma", "referrer-policy", "report-to",
+    "reporting-endpoints", "set-cookie", "strict-transport-security", "traceparent", "tracestate",
+    "transfer-encoding", "user-agent", "vary", "x-content-type-options", "x-frame-options",
+    "x-stainless-arch", "x-stainless-async", "x-stainless-lang", "x-stainless-os",
+    "x-stainless-package-version", "x-stainless-read-timeout", "x-stainless-runtime",
+    "x-stainless-runtime-version", "x-stainless-timeout", "x-xss-protection",
+}  # fmt: skip
 
 
 class _Lacks(dict[frozenset[str], bool]):

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["BoundedMap", "BoundedSet", "Locked", "digest"]
-
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 D = TypeVar("D")

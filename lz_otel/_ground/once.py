@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 
-__all__ = ["Once"]
-
 Once = allocate_lock
 """Make a mark that one caller gets: ``mark.acquire(False)`` is true for the first one only.
 

@@ -24,8 +24,6 @@ from lz_otel.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["convert", "load"]
-
 T = TypeVar("T")
 
 _LISTS = (list, tuple, set, frozenset, collections.abc.Sequence)

@@ -7,8 +7,6 @@ import importlib.util
 
 from lz_otel._judge.base import Judge
 
-__all__ = ["judge_class"]
-
 
 def judge_class(name: str) -> type[Judge]:
     """Return the class that judges a mechanism: the one of the module ``_judge.<name>`` with this ``NAME``.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from lz_otel.model import Facts
 
-__all__ = ["AnswerText", "answer_text"]
-
 
 class AnswerText:
     """Called with each piece of the output text, in order; about 1 µs per piece."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Judge", "JudgeArguments", "is_claude", "succeeded"]
-
 
 class JudgeArguments(TypedDict, total=False):
     """What a `Judge` may be made with besides the markers; for the subclasses that pass it on."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["MAX_ENTITIES", "Entity", "entities"]
-
 MAX_ENTITIES = 128
 
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (

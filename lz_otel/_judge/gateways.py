@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 
     from lz_otel._ground.headers import Headers
 
-__all__ = [
-    "CACHE_HEADERS",
-    "DETOUR_HEADERS",
-    "CacheReading",
-    "cache_reading",
-    "gateway_detours",
-    "has_statement",
-]
-
 _HIT, _MISS, _BYPASS = "hit", "miss", "bypass"
 
 # Words of the headers of one gateway each. What is not listed says nothing (DISABLED: nobody asked).

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["MechanismsInForce"]
-
 
 class MechanismsInForce:
     """All mechanisms of this process.

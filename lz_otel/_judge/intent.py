@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["IntentJudge", "unsupported_model"]
-
 BETA = "tools-2024-08-06"
 FIRST_MODEL = "20240620"  # claude-3-5-sonnet-20240620
 INTENTS = ("deterministic", "creative", "balanced")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts
 
-__all__ = ["Asked", "PruningJudge", "tag_of"]
-
 _FIRST_LINE = 512
 _TAG = re.compile(r"<layer-zero((?:\s+[a-z_]{1,32}\s*=\s*(?:\"[^\"<>]{0,64}\"|'[^'<>]{0,64}'))*)\s*/?>")
 _ATTRIBUTE = re.compile(r"([a-z_]{1,32})\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")

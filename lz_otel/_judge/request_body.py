@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 
     from lz_otel.model import EndedCall, Facts
 
-__all__ = [
-    "MAX_TEXT",
-    "CountedTokens",
-    "decoded_json",
-    "finite_number",
-    "header_number",
-    "prompt_text",
-    "request_fields",
-    "starts_with_tag",
-    "system_text",
-]
-
 MAX_TEXT = 65_536
 """Most characters of a prompt or an answer that are ever looked at."""
 

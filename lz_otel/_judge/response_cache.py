@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
-__all__ = ["ResponseCacheJudge"]
-
 MAX_HOSTS = 256
 
 

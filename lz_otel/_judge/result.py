@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from lz_otel.catalogue import Metric
     from lz_otel.model import Verdict
 
-__all__ = ["MetricRow", "Result"]
-
 MetricRow: TypeAlias = "tuple[Metric, tuple[str, ...], float]"
 """A metric, the values of its attributes *after* the common ones in the catalogue's order, and the number.
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Budget", "SchedulingJudge"]
-
 SIMILARITY = 0.92  # (A)
 RECENT = 100  # prompts (A)
 MAX_ENTITIES = 10_000

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from lz_otel.model import Facts, Request
 
-__all__ = ["TABLE", "Signal", "Signals", "load"]
-
 REQUEST, RESPONSE = "request header", "response header"
 BODY, USAGE, DELTA, ENVIRONMENT = "request body", "usage field", "stream delta", "environment"
 _NOTHING: frozenset[str] = frozenset()

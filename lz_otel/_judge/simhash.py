@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["BITS", "MAX_WORDS", "Shape", "cosine", "differing_bits", "resembles", "shape"]
-
 BITS = 128
 MAX_WORDS = 1024
 _WORDS = re.compile(r"[A-Za-z_]+|[0-9]+|[^\x00-\x7f]")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
-__all__ = ["SymbolicJudge"]
-
 _LOG = logging.getLogger("lz_otel")
 INPUT_TOLERANCE = 3  # tokens (A)
 MAX_FINGERPRINTS = 10_000

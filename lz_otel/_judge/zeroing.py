@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["Masks", "Report", "ZeroingJudge", "parse_mask", "parse_report"]
-
 MAX_TOKENS = 8192  # above it the mechanism is off (003 3.1)
 _MAX_REPORT = 8192  # characters of the header
 _MAX_MASK = 65_536

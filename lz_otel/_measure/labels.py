@@ -13,8 +13,6 @@ from lz_otel.catalogue import ERROR_TYPE, GROUP, PROVIDER, REQUEST_MODEL, RESPON
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["OTHER", "Labels", "clean"]
-
 OTHER = "other"
 _MAX_LENGTH = 128
 _MAX_CACHED = 4096

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from lz_otel.model import EndedCall
 
-__all__ = ["attempt", "call", "limits", "path_of", "usage_missing_reason", "zeros"]
-
 Row = tuple[Any, tuple[str, ...], Any]
 _EFFECTS = {row.name: row.effect for row in ALL}
 _MIN_RATE_SECONDS = 1e-3

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from lz_otel._capture.call import Call
     from lz_otel.model import EndedCall, Facts
 
-__all__ = ["Spans", "traced"]
-
 _LOOK_AGAIN = 1.0  # seconds
 _OPERATION_NAME = "gen_ai.operation.name"
 

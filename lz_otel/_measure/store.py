@@ -24,8 +24,6 @@ from lz_otel.catalogue import GAUGE, HISTOGRAM, Metric
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["HistogramValue", "Series", "Store", "other"]
-
 OTHER = "other"
 _MAX_NOTED = 20_000
 

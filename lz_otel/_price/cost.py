@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lz_otel._price.table import Table
     from lz_otel.model import Request
 
-__all__ = ["Cost", "FastPrice", "Prices"]
-
 STALE_AFTER_DAYS = 90
 MAX_REPORTED = 1e6  # USD; a single call above this is no statement of a price
 MAX_COMPILED = 512

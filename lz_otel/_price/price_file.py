@@ -17,8 +17,6 @@ from lz_otel._ground import toml
 from lz_otel._price.table import Rates, Row, Table, Vendor
 from lz_otel.errors import ConfigurationError
 
-__all__ = ["load_table"]
-
 SETTING = "LZ_OTEL_PRICES"
 BUILT_IN = Path(__file__).with_name("prices.toml")
 MAX_BYTES = 1_000_000

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import datetime
 
-__all__ = ["Rates", "Row", "Table", "Vendor", "normalise"]
-
 # Spellings of one model id (D: Bedrock, Vertex and the vendors' dated snapshots).
 _PREFIX = re.compile(r"^(?:[a-z]{2,6}(?:-gov)?\.)?anthropic\.")
 _SUFFIXES = (

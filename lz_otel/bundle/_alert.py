@@ -22,22 +22,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Expr, Range, Recorded
 
-__all__ = [
-    "BURNING",
-    "PROVIDER_FAILING",
-    "SEVERITIES",
-    "Alert",
-    "AlertCondition",
-    "DiagnosisStep",
-    "Kit",
-    "Mute",
-    "by_error",
-    "by_status",
-    "layer_gone",
-    "percent",
-    "plain",
-]
-
 SEVERITIES = ("critical", "warning", "info", "none")
 
 

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     from lz_otel.bundle.config import BurnWindow
 
-__all__ = ["alerts"]
-
-
 # Error types and codes with which vendors say that money is gone (D: the vendors' error pages).
 SPEND_ERRORS = Regex(
     "billing_error|insufficient_quota|credit_balance_exhausted|billing_hard_limit_reached|ramp_limit_exceeded|.*(spend|usage)_limit.*"

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["alerts", "verdicts"]
-
 
 def alerts(kit: Kit) -> Iterator[Alert]:
     """Yield the alerts of this file."""

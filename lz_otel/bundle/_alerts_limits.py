@@ -25,8 +25,6 @@ from lz_otel.bundle.promql import Expr, ratio
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["alerts"]
-
 
 def alerts(kit: Kit) -> Iterator[Alert]:
     """Yield the alerts of this file."""

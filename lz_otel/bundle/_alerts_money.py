@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["alerts"]
-
 
 def alerts(kit: Kit) -> Iterator[Alert]:
     """Yield the alerts of this file; those on a budget have conditions only where one is set."""

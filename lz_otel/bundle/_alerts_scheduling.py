@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["alerts"]
-
-
 def alerts(kit: Kit) -> Iterator[Alert]:
     """Yield the alerts of this file."""
     yield _ghost(kit)

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from lz_otel.bundle.promql import Value
 
-__all__ = ["WATCHDOG", "alerts"]
-
 WATCHDOG = "LLMWatchdog"
 
 

@@ -12,8 +12,6 @@ from lz_otel.bundle.promql import ratio
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["alerts"]
-
 
 def alerts(kit: Kit) -> Iterator[Alert]:
     """Yield the alerts of this file."""

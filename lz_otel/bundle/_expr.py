@@ -13,24 +13,6 @@ if TYPE_CHECKING:
 
     from lz_otel.catalogue import Attribute
 
-__all__ = [
-    "LABEL",
-    "Expr",
-    "Not",
-    "Range",
-    "Regex",
-    "Value",
-    "Var",
-    "check_value",
-    "literal",
-    "matcher",
-    "quantile_of",
-    "ratio",
-    "text_of",
-    "variable",
-    "vector",
-]
-
 _DURATION = re.compile(r"(\d+(ms|[smhdwy]))+|\$\w+|\$\{\w+\}")
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _VARIABLE = re.compile(r"[a-zA-Z_]\w*")

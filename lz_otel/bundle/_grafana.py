@@ -10,8 +10,6 @@ import hashlib
 import re
 from typing import Any
 
-__all__ = ["PROVIDER", "alerting"]
-
 SOURCE = "prometheus"
 PROVIDER: dict[str, Any] = {
     "apiVersion": 1,

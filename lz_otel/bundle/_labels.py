@@ -6,19 +6,9 @@ from lz_otel import mechanisms
 from lz_otel.mechanisms import FAMILIES
 
 __all__ = [
-    "ASKED",
-    "ELIGIBLE",
-    "ERROR",
-    "FAILED_ENDINGS",
-    "FAMILIES",
-    "FINISHED_ENDINGS",
-    "MODEL",
-    "NO_FAMILIES",
-    "PROVIDER",
-    "ROUTE",
-    "SERVING",
-    "SHORTENING",
-]
+    "ASKED", "ELIGIBLE", "ERROR", "FAILED_ENDINGS", "FAMILIES", "FINISHED_ENDINGS", "MODEL", "NO_FAMILIES",
+    "PROVIDER", "ROUTE", "SERVING", "SHORTENING",
+]  # fmt: skip
 
 MODEL, PROVIDER, ROUTE = "gen_ai_request_model", "gen_ai_provider_name", "lz_route"
 ERROR = "error_type"

@@ -12,8 +12,6 @@ import msgspec
 
 from lz_otel.errors import ConfigurationError
 
-__all__ = ["Guards", "Thresholds", "amount", "meta", "share"]
-
 
 def meta(doc: str, mark: str = "C", allowed: str = "", **bounds: Any) -> msgspec.Meta:
     """Return what a setting's type says of it: meaning, mark of its source, what is allowed, bounds."""

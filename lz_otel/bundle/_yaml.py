@@ -10,8 +10,6 @@ from lz_otel.errors import MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["dump"]
-
 
 def dump(document: Mapping[str, Any]) -> str:
     """Return a document as YAML: keys in their order, texts of several lines and expressions in blocks.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle._alert import Mute
     from lz_otel.bundle.config import Config
 
-__all__ = ["inhibit_rules", "muted_template", "with_inhibitions"]
-
 BEGIN = "# begin: made by lz-otel bundle from the alerts' muted_by\n"
 END = "# end\n"
 

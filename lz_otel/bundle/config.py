@@ -36,20 +36,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "DASHBOARD_FILES",
-    "BurnWindow",
-    "Config",
-    "Guards",
-    "Slo",
-    "Thresholds",
-    "Time",
-    "Urls",
-    "burn_windows",
-    "dashboard_uid",
-    "load",
-    "parse",
-    "settings",
-]
+    "DASHBOARD_FILES", "BurnWindow", "Config", "Guards", "Slo", "Thresholds", "Time", "Urls",
+    "burn_windows", "dashboard_uid", "load", "parse", "settings",
+]  # fmt: skip
 
 # Dashboards by their short name; the uid is the md5 of the file name and must never change.
 DASHBOARD_FILES = {

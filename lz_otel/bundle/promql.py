@@ -47,27 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "ALERTS",
-    "DASHBOARD_SCOPE",
-    "EXTERNAL",
-    "VENDOR_CACHE_HIT_RATE",
-    "VENDOR_DECOMPRESSION_P95",
-    "VENDOR_SLICE_EFFICIENCY",
-    "Builder",
-    "Expr",
-    "Not",
-    "Range",
-    "Recorded",
-    "Regex",
-    "Value",
-    "Var",
-    "literal",
-    "pretty",
-    "quantile_of",
-    "ratio",
-    "variable",
-    "vector",
-]
+    "ALERTS", "DASHBOARD_SCOPE", "EXTERNAL", "VENDOR_CACHE_HIT_RATE", "VENDOR_DECOMPRESSION_P95",
+    "VENDOR_SLICE_EFFICIENCY", "Builder", "Expr", "Not", "Range", "Recorded", "Regex", "Value", "Var",
+    "literal", "pretty", "quantile_of", "ratio", "variable", "vector",
+]  # fmt: skip
 
 _SET_OPERATOR = re.compile(r"(and|or|unless)\b")
 

@@ -30,27 +30,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Value
 
-__all__ = [
-    "ARTICLE_NAMES",
-    "CACHE_READ_1H",
-    "CALLS",
-    "COST_1H",
-    "FAILED",
-    "FALLBACK_SHARE",
-    "FAST_DURATION",
-    "FIRST_TOKEN",
-    "GOOD",
-    "HITS",
-    "HITS_30M",
-    "HONOURED",
-    "INPUT_1H",
-    "LATENCY",
-    "RecordingRule",
-    "failures",
-    "finished_failed",
-    "rules",
-]
-
 QUANTILES = (0.5, 0.95, 0.99)
 
 CALLS = Recorded("job:llm_calls:rate5m", ("job",))

@@ -11,8 +11,6 @@ import typer
 
 from lz_otel.lab.history._incidents import INCIDENTS
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="lz-otel",
     help="How often calls to LLM APIs take a fast path, how fast, why not, and what it saves.",

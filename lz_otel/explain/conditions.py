@@ -19,18 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "DETERMINISM",
-    "ENTROPY",
-    "SIMILARITY",
-    "STRUCTURE",
-    "ConditionEstimate",
-    "Conditions",
-    "RequestHistory",
-    "determinism",
-    "entropy",
-    "explain",
-    "structure",
-]
+    "DETERMINISM", "ENTROPY", "SIMILARITY", "STRUCTURE", "ConditionEstimate", "Conditions",
+    "RequestHistory", "determinism", "entropy", "explain", "structure",
+]  # fmt: skip
 
 STRUCTURE, DETERMINISM, ENTROPY, SIMILARITY = 0.82, 0.94, 2.1, 0.88
 """Thresholds (A, article 000, 2.3): the entropy must be at most, the others at least this."""

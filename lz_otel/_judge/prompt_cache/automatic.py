@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.prompt_cache.digest import Top
     from lz_otel._judge.prompt_cache.explicit import Seen
 
-__all__ = ["AutomaticCache", "Flat", "flatten"]
-
 MINIMUM = 1024
 """Fewest tokens of a prefix that is cached (D)."""
 IDLE, IDLE_MOST = 300.0, 3600.0

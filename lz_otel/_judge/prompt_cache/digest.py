@@ -25,8 +25,6 @@ from lz_otel._judge.prompt_cache.lineage import Sections
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["FIVE_MINUTES", "ONE_HOUR", "Digester", "Mark", "PromptDigests", "Top", "decode"]
-
 FIVE_MINUTES, ONE_HOUR = 300.0, 3600.0
 MAX_POSITIONS = 4000
 """Most positions that are digested; a request with more is not explained."""

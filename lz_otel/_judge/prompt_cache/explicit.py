@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from lz_otel._judge.prompt_cache.digest import Mark, PromptDigests
 
-__all__ = ["Entry", "ExplicitCache", "Place", "Seen", "minimum_tokens"]
-
 LOOK_BACK = 20
 """Block positions, the breakpoint's own included, in which a breakpoint looks for an entry (D)."""
 MAX_MODELS = 16

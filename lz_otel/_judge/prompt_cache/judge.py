@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
-__all__ = ["DIAGNOSES", "PromptCacheJudge"]
-
 MAX_BODY = 32 << 20
 """Longest request body that is digested, bytes (the vendor's own limit)."""
 

@@ -11,8 +11,6 @@ from lz_otel._ground.memory import BoundedMap, Locked
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["FirstUse", "Lineage", "Sections"]
-
 LINEAGE = 64
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.dashboards.panels import Tile
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["COMMON", "TAG", "Board", "choice", "label_values", "text_box"]
-
 TAG = "lz-otel"
 COMMON = ("job", "instance", "provider", "model", "route")
 _LABELS = {

@@ -14,8 +14,6 @@ from lz_otel.bundle.dashboards.queries import HOUR, Queries
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-__all__ = ["build"]
-
 NONE = "no cache in use"
 
 

@@ -16,8 +16,6 @@ from lz_otel.bundle.promql import variable
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-__all__ = ["build"]
-
 NONE = "no priced calls"
 
 

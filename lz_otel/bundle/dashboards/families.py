@@ -19,8 +19,6 @@ from lz_otel.bundle.promql import (
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-__all__ = ["build"]
-
 THIRD, QUARTER, LOW = (8, 7), (6, 7), (8, 6)
 OFF = "not seen"
 

@@ -22,9 +22,6 @@ from lz_otel.bundle.promql import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-
-__all__ = ["details"]
-
 THIRD, QUARTER = (8, 7), (6, 7)
 OFF = "not seen"
 

@@ -15,8 +15,6 @@ from lz_otel.bundle.promql import Var
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-__all__ = ["build"]
-
 THIRD = (8, 7)
 NOTHING = "nothing reports"
 

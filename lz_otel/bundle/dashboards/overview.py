@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Recorded, Value
 
-__all__ = ["build"]
-
 MODEL_PAGE = (
     f"/d/{dashboard_uid('reliability')}?${{datasource:queryparam}}&${{job:queryparam}}&${{__url_time_range}}"
     "&var-model=${__value.raw}"

@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.dashboards.style import Steps
     from lz_otel.bundle.promql import Expr
 
-__all__ = [
-    "SOURCE",
-    "Column",
-    "Query",
-    "Tile",
-    "distribution",
-    "lines",
-    "stat",
-    "states",
-    "sum_up",
-    "verdicts",
-]
-
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 Size = tuple[int, int]
 

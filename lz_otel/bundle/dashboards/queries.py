@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Recorded, Value
     from lz_otel.catalogue import Metric
 
-__all__ = ["HOUR", "NOW", "RANGE", "Queries", "firing"]
-
 NOW = "$__rate_interval"
 RANGE = "$__range"
 HOUR = 3600

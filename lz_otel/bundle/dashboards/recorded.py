@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["WINDOW", "OverviewRule", "rules"]
-
 WINDOW = "5m"
 _MODEL = (PROVIDER, MODEL, ROUTE)
 _LEVEL = "job_provider_model_route"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
     from lz_otel.bundle.promql import Expr
 
-__all__ = ["build"]
-
 THIRD = (8, 7)
 NONE = "no calls"
 # Refused for now, not broken: the rest of the statuses are failures.

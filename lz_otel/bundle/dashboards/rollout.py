@@ -18,8 +18,6 @@ from lz_otel.bundle.promql import DASHBOARD_SCOPE, Builder, Expr, Not, Var, rati
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-__all__ = ["build"]
-
 THIRD = (8, 7)
 NO_EVIDENCE = -1
 STATES = {1: ("go", "dark-green"), 0: ("stop", "dark-red"), NO_EVIDENCE: ("no evidence", "#5a5a66")}

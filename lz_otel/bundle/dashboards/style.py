@@ -15,33 +15,6 @@ from lz_otel.errors import CatalogueError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "BAD",
-    "ENDINGS",
-    "FALLBACK",
-    "FAST",
-    "FULL",
-    "GIVEN_UP",
-    "GOOD",
-    "INPUT_TOKENS",
-    "MECHANISMS",
-    "MISSES",
-    "NEUTRAL",
-    "OPEN",
-    "OPEN_HUES",
-    "OUTCOMES",
-    "OUTPUT_TOKENS",
-    "PERCENTILES",
-    "QUIET",
-    "VERDICTS",
-    "WARN",
-    "Steps",
-    "of",
-    "rising",
-    "sinking",
-    "target_line",
-]
-
 # Thresholds: (from this value on, colour); the first begins at minus infinity.
 Steps = tuple[tuple[float | None, str], ...]
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator.scenario import Traffic
     from lz_otel.lab.simulator.traffic import Planned
 
-__all__ = ["CALLS", "Expected", "body_of"]
-
 CALLS = ("messages", "chat", "responses", "embeddings")
 _LOST = ("disconnect", "client_closed")  # nothing of the answer arrived
 _WHOLE_TEXT = ("complete", "no_stop")

@@ -10,8 +10,6 @@ from lz_otel.errors import LzOtelError
 if TYPE_CHECKING:
     from lz_otel._runtime import _Runtime
 
-__all__ = ["instrumented"]
-
 
 def instrumented() -> _Runtime:
     """Return the instrumentation in force.

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["without_proxy"]
-
 _NAMES = ("NO_PROXY", "no_proxy")  # both are read, and where they differ the lower case wins
 _LOOPBACK = "127.0.0.1,localhost,::1"
 

@@ -11,8 +11,6 @@ from decimal import Decimal
 from importlib import resources
 from typing import Any, NamedTuple
 
-__all__ = ["Bill", "Prices"]
-
 _MILLION = Decimal(1_000_000)
 
 

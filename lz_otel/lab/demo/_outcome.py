@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from lz_otel.model import EndedCall
 
-__all__ = ["COMPARED", "Difference", "Key", "Observed", "Outcome", "differences", "name_of"]
-
 Key = tuple[str, ...]  # name of a metric, then the values of its labels that tell its numbers apart
 
 _USAGE = (

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from lz_otel._measure.store import Store
 
-__all__ = ["Check", "compare", "ending_of", "fallbacks"]
-
 _INFERENCE = ("messages", "chat", "responses")
 _GONE = "client_closed"
 

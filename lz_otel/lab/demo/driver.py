@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from lz_otel.lab.simulator.traffic import Planned
 
-__all__ = ["Driver"]
-
 FAST_LIMIT = 0.3  # seconds; article 000 (A)
 STANDARD_REGION = "us-west-2"  # only us-east-1 has the fast path (A)
 IN_FLIGHT = 256

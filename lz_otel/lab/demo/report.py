@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from lz_otel.lab.demo.truth import Result
 
-__all__ = ["run", "table"]
-
 _WIDTH = 140
 _SHOWN = 10  # differences of one case
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.demo.driver import Driver
     from lz_otel.lab.simulator.scenario import Scenario
 
-__all__ = ["run"]
-
 _REDRAW = 0.5  # seconds
 
 

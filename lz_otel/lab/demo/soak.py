@@ -21,8 +21,6 @@ from lz_otel.errors import MissingDependencyError
 from lz_otel.lab.demo._instrumented import instrumented
 from lz_otel.testing import capture
 
-__all__ = ["memory_after", "run"]
-
 PARTS = 10
 ALLOWED = 1.02  # growth from the half of the run to its end that is no growth: dictionaries resize
 

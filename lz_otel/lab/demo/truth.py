@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator.scenario import Scenario
     from lz_otel.lab.simulator.traffic import Planned
 
-__all__ = ["Case", "Clock", "Result", "cases", "run_case"]
-
 IN_FLIGHT = 48
 # Calls made one after the other, first and after a pause: both sides then agree on what came first
 WARM_UP = 30

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import HistogramValue, Store
     from lz_otel.lab.demo.checks import Check
 
-__all__ = ["dashboard", "progress", "quantile", "truth_table"]
-
 NONE = "–"
 
 

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.history._incidents import State
     from lz_otel.lab.history._series import Row
 
-__all__ = ["Flow", "Route", "embeddings", "rows"]
-
-
 _LIMITS = (("requests", 4000, 1.0), ("input_tokens", 2_000_000, 0.8), ("output_tokens", 400_000, 0.95))
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.history._incidents import State
     from lz_otel.model import Verdict
 
-__all__ = ["EMBEDDER", "MODELS", "Hit", "Model", "hit_of", "measurements", "model", "spread_of"]
-
 
 class Model(NamedTuple):
     """A model: who answers it, USD per million tokens, median seconds and tokens per second of an answer."""

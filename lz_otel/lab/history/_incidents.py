@@ -11,8 +11,6 @@ from lz_otel.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["INCIDENTS", "Shares", "State", "incident"]
-
 
 class Shares(NamedTuple):
     """Verdicts of one mechanism, as shares of the calls that ask for it; what is left are misses.

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["encode_labels", "encode_samples", "post"]
-
 _DOUBLE = struct.Struct("<d")
 # Prometheus' marker of a series that ended: a NaN with this payload.
 _STALE = struct.pack("<Q", 0x7FF0000000000002)

@@ -17,8 +17,6 @@ from lz_otel.lab.history import _remote_write
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Alert", "alerts", "ask", "copy", "query_range", "record"]
-
 
 class Alert(NamedTuple):
     """An alert as the replay needs it.

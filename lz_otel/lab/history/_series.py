@@ -17,8 +17,6 @@ from lz_otel.lab.history._figures import spread_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["Process", "Row", "Sampled", "key_of"]
-
 Labels = tuple[tuple[str, str], ...]
 Row = tuple[Metric, tuple[str, ...], float, float]
 """Metric, label values, how often, and the value: what is added, set or observed."""

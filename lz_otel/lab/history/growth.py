@@ -34,8 +34,6 @@ from lz_otel.mechanisms import FAMILIES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["Timing", "main", "measure", "resolve"]
-
 HOUR = 3600
 # Grafana asks for about as many points as a panel has pixels.
 POINTS = 800

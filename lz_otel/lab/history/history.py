@@ -36,17 +36,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "INCIDENTS",
-    "History",
-    "Incident",
-    "Plan",
-    "generate",
-    "incidents",
-    "openmetrics",
-    "push",
-    "run",
+    "INCIDENTS", "History", "Incident", "Plan", "generate", "incidents", "openmetrics", "push", "run",
     "staged",
-]
+]  # fmt: skip
 
 
 VERSIONS = ("0.1.0", "0.2.0")  # of the made-up process, before and after a restart

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
 
-__all__ = ["Peers", "make_app"]
-
 Peers = dict[Any, asyncio.Transport]
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._tokens import Block
 
-__all__ = ["BreakpointError", "breakpoints", "minimum_tokens"]
-
 _MINIMUM = (
     ("claude-fable-5", 512),
     ("claude-mythos-5", 512),

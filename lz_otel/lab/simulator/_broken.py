@@ -11,8 +11,6 @@ from lz_otel.lab.simulator._truth import hide
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._context import Answer, Context
 
-__all__ = ["break_messages", "break_openai"]
-
 
 def break_messages(ctx: Context, answer: Answer, fault: str) -> None:
     """Make a good answer go wrong on its way."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """Seconds since the start of the simulator, as its caches and timelines see them.

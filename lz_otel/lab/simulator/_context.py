@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._truth import Mechanism, Record
     from lz_otel.lab.simulator.scenario import Behaviour
 
-__all__ = ["Answer", "Context", "force_of"]
-
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -43,19 +41,9 @@ class Context:
     """
 
     __slots__ = (
-        "behaviour",
-        "body",
-        "draw",
-        "extra",
-        "first_ms",
-        "force",
-        "headers",
-        "record",
-        "stream",
-        "total_ms",
-        "usage_extra",
-        "workspace",
-    )
+        "behaviour", "body", "draw", "extra", "first_ms", "force", "headers", "record", "stream",
+        "total_ms", "usage_extra", "workspace",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -111,18 +99,9 @@ class Answer:
     """
 
     __slots__ = (
-        "chunked",
-        "cut",
-        "cut_after",
-        "headers",
-        "on_begin",
-        "on_end",
-        "on_lost",
-        "pieces",
-        "stall",
-        "status",
-        "wait",
-    )
+        "chunked", "cut", "cut_after", "headers", "on_begin", "on_end", "on_lost", "pieces", "stall",
+        "status", "wait",
+    )  # fmt: skip
 
     def __init__(
         self, status: int, headers: Headers, pieces: list[tuple[float, bytes]], *, chunked: bool = False

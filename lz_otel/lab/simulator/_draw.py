@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from lz_otel.lab.simulator._schema import Range
 
-__all__ = ["Draw"]
-
 _T = TypeVar("_T")
 _SPAN = float(1 << 64)
 

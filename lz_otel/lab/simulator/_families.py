@@ -18,16 +18,6 @@ from lz_otel.lab.simulator._truth import Mechanism
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._context import Context
 
-__all__ = [
-    "RefusedError",
-    "ask_intent",
-    "ask_pruning",
-    "ask_scheduling",
-    "ask_zeroing",
-    "masks",
-    "prune_request",
-]
-
 _TAG = re.compile(r"""<layer-zero\b([^>]*?)/?>[ \t]*(?:\r?\n|$)""")
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _OLD_MODELS = (

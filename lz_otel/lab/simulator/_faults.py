@@ -11,16 +11,6 @@ from lz_otel.lab.simulator.scenario import Faults
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._context import Context
 
-__all__ = [
-    "BODY_FAULTS",
-    "HTTP_FAULTS",
-    "STREAM_FAULTS",
-    "HttpFault",
-    "anthropic_error",
-    "draw_fault",
-    "openai_error",
-]
-
 
 class HttpFault(NamedTuple):
     """An HTTP error: status, and type and code as each vendor spells them."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._truth import Record
     from lz_otel.lab.simulator.scenario import Behaviour, Gateway
 
-__all__ = ["ResponseCache", "zero_usage"]
-
 OWN_HEADER = b"x-my-cache"
 _USAGE = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 

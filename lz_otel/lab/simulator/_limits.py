@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lz_otel.lab.simulator.scenario import Limits
 
-__all__ = ["RateLimits"]
-
 Headers = list[tuple[bytes, bytes]]
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
     from lz_otel.lab.simulator._context import Context
 
-__all__ = ["cut_up", "event", "plain", "streamed", "usage_of"]
-
 _JSON = (b"content-type", b"application/json")
 _SSE = (b"content-type", b"text/event-stream; charset=utf-8")
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'

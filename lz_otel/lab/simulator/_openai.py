@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
 
-__all__ = ["OpenAI"]
-
 _JSON = (b"content-type", b"application/json")
 _DECODE = msgspec.json.Decoder().decode
 _EMBEDDING_MS = Range(30.0, 90.0)

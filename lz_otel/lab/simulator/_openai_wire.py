@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
     from lz_otel.lab.simulator._context import Context
 
-__all__ = ["chat_plain", "chat_streamed", "embeddings", "responses_plain", "responses_streamed"]
-
 _JSON = (b"content-type", b"application/json")
 _CREATED = 1_795_000_000
 _FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length"}

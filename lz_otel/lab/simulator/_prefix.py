@@ -21,8 +21,6 @@ from lz_otel.lab.simulator._breakpoints import minimum_tokens
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._tokens import Block
 
-__all__ = ["CacheResult", "PrefixCache"]
-
 TTL = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
 LOOK_BACK = 20
 _LINEAGE = 64  # earlier requests of one route that a miss is compared with

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._truth import Record
     from lz_otel.lab.simulator.scenario import Behaviour, Scenario
 
-__all__ = ["Provider"]
-
 _JSON = (b"content-type", b"application/json")
 _DECODE = msgspec.json.Decoder().decode
 _NO_SAMPLING = "2026-10-21"

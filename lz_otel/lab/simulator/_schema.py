@@ -8,8 +8,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-__all__ = ["Band", "Count", "Intents", "Names", "Number", "Range", "Share", "Table", "Weights"]
-
 _BAND = "two numbers >= 0, the lower first"
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from lz_otel.lab.simulator.scenario import Scenario
 
-__all__ = ["Simulator", "listen", "running", "simulate", "url_of"]
-
 
 def _need(package: str) -> Any:
     try:

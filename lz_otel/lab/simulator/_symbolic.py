@@ -10,8 +10,6 @@ from lz_otel.lab.simulator._truth import Mechanism
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._context import Context
 
-__all__ = ["Symbolic"]
-
 
 class Symbolic:
     """The engine, with its memory of compiled requests.

@@ -10,8 +10,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Block", "anthropic_blocks", "encode", "openai_blocks", "tokens_of"]
-
 encode = msgspec.json.Encoder().encode
 
 

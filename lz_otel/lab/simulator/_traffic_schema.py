@@ -10,8 +10,6 @@ from msgspec import Meta
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.simulator._schema import Band, Intents, Names, Number, Range, Share, Table, Weights
 
-__all__ = ["Route", "Traffic"]
-
 _Mistake = Literal["", "wrong_header", "no_beta", "not_streaming", "temperature"]
 
 

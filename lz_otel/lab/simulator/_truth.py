@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["Mechanism", "Record", "Truth", "hide", "read_lines"]
-
 
 class Mechanism(msgspec.Struct, omit_defaults=True):
     """What one mechanism really did to one request.

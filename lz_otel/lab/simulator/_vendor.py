@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lz_otel.lab.simulator.scenario import Behaviour
 
-__all__ = ["metrics_text"]
-
 
 def metrics_text(behaviour: Behaviour, layer_zero_on: bool) -> str:
     """Return what ``GET /v1/metrics`` says, in the Prometheus text format.

@@ -22,24 +22,9 @@ from lz_otel.lab.simulator._schema import Band, Count, Number, Range, Share, Tab
 from lz_otel.lab.simulator._traffic_schema import Route, Traffic
 
 __all__ = [
-    "GATEWAYS",
-    "Behaviour",
-    "Faults",
-    "Gateway",
-    "Intent",
-    "Latency",
-    "Limits",
-    "Pruning",
-    "Route",
-    "Scenario",
-    "Scheduling",
-    "Symbolic",
-    "Traffic",
-    "Zeroing",
-    "load",
-    "names",
-    "parse",
-]
+    "GATEWAYS", "Behaviour", "Faults", "Gateway", "Intent", "Latency", "Limits", "Pruning", "Route",
+    "Scenario", "Scheduling", "Symbolic", "Traffic", "Zeroing", "load", "names", "parse",
+]  # fmt: skip
 
 _GatewayName = Literal[
     "", "cloudflare", "helicone", "portkey", "litellm", "kong", "openrouter", "fastly", "rfc9211", "own"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from lz_otel.lab.simulator.scenario import Route, Scenario
 
-__all__ = ["Planned", "plan"]
-
 INTENT_BETA = "tools-2024-08-06"
 SCHEDULING_VERSION = "2024-10-22"
 _SCHEMA = (
