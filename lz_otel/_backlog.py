@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.attempt import Attempt
 
-# What has ended is worked off so many at a time, or when it holds so many bytes: with 1 MiB, freeing a batch made
-# the allocator shrink its heap, and the host's next calls paid 11 page faults each (C)
+# What has ended is worked off so many at a time, or when it holds so many bytes: with 1 MiB, freeing a batch
+# made the allocator shrink its heap, and the host's next calls paid 11 page faults each (C)
 _BATCH = 256
 _MAX_WEIGHT = 524_288
 _MAX_WAITING = 4 * _BATCH  # from here on a call waits for its turn, so that what waits does not grow for ever

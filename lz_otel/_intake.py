@@ -142,7 +142,7 @@ class Intake:
         return attempt
 
     def _is_urgent(self, call: Call) -> bool:
-        """Return whether its numbers are wanted at once: by spans, an operation, a log, other processes' scrapes."""
+        """Return whether its numbers are wanted at once: for spans, operations, logs, other processes."""
         call.urgent = (
             self.urgent
             or call.operation is not None
@@ -254,7 +254,7 @@ class Intake:
             item.finish("closed")
 
     def lost(self, call: Call) -> None:
-        """Let go of a call that a fault of ours has lost track of: it is not counted, and not held for ever."""
+        """Let go of a call that a fault of ours has lost track of, without counting it."""
         self._open.discard(call)
         if not call.once.acquire(False):
             return

@@ -245,7 +245,7 @@ class Later:
         return common
 
     def name_in_flight(self, call: Call) -> tuple[str, ...] | None:
-        """Return the common attributes of a call in flight; its reader is not set: the host's thread may be at it."""
+        """Return the common attributes of a call in flight, whose reader the host's thread may be setting."""
         first = call.first
         if first is None:
             return None
@@ -290,7 +290,7 @@ class Later:
 
 
 def _retry_reason(call: Call, attempt: Attempt) -> str | None:
-    """Return why this attempt is a retry; ``None`` when it is none (first, redirect, another helper's request)."""
+    """Return why this attempt is a retry; ``None`` when it is none (the first, or after a redirect)."""
     headers = attempt.request.headers
     text = None if headers.lacks[_RETRY] else headers["x-stainless-retry-count"]
     count = int(text) if text is not None and text.isdecimal() and len(text) < 6 else None

@@ -1,4 +1,4 @@
-"""The numbers of what the application reports itself: operations, rejected answers, quality, its own cache."""
+"""The numbers of what the application reports: operations, rejected answers, quality, its own cache."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ class Reports:
             if not self._warned:
                 self._warned = True
                 _LOG.warning(
-                    "lz_otel: record_quality(score) wants a number from 0 to 1, not this (of type %s); dropped",
+                    "lz_otel: record_quality(score) wants a number from 0 to 1, "
+                    "not this (of type %s); dropped",
                     type(score).__name__,
                 )
             return

@@ -154,7 +154,7 @@ class _Runtime:
     def start(self) -> None:
         """Export, then observe: no call is seen before there is a place for its numbers.
 
-        Where that fails, what was done is undone, so that a corrected start finds ports, registries and hooks free.
+        Where that fails, what was done is undone, so that a corrected start finds ports and hooks free.
         """
         try:
             self._start()

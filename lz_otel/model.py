@@ -128,8 +128,8 @@ class Verdict(NamedTuple):
 class EndedCall(Struct, eq=False):
     """One call that has ended: its last attempt, what was read of it, and what was concluded.
 
-    Judges, rules, spans, operations and the audit log are all handed this one form. ``request``, ``facts`` and
-    ``response_headers`` are those of the last attempt; an operation, which keeps the call, lets go of them.
+    Judges, rules, spans, operations and the audit log are all handed this one form. ``request``, ``facts``
+    and ``response_headers`` are those of the last attempt; what an operation keeps is without them.
 
     Attributes:
         started_at: start of the first attempt, seconds.

@@ -95,7 +95,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(source: str, module: str) -> Iterator[tuple[str, str]]:
-    """What a source imports of the library: a module below ``lz_otel`` ("" for the package), and a name of it."""
+    """What a source imports of the library: a module ("" for the package), and a name of it."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [(alias.name, "") for alias in node.names]
@@ -202,7 +202,7 @@ def edges(work: Callable[[], None]) -> set[tuple[str, str]]:
 
 
 def test_calls_go_one_way() -> None:
-    """A call goes to the ground or down a stage; up it goes only by what was handed over, and each such way is used."""
+    """A call goes to the ground or down a stage; up it goes only by what was handed over."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}/v1/messages"

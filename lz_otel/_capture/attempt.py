@@ -1,12 +1,12 @@
 """One HTTP attempt, seen from outside: its head, the pieces of its body, and exactly one end.
 
 While the host waits an attempt only takes notes: a plain body is kept and read later, many calls at a time,
-which costs a third of reading each in between the host's own work. A stream is read as it passes, since its
-length is not known. What reads it is handed in; nothing here knows how. No I/O, and no clock of its own beyond
-``time.perf_counter``.
+which costs a third of reading each in between the host's own work. A stream is read as it passes, since
+its length is not known. What reads it is handed in; nothing here knows how. No I/O, and no clock of its own
+beyond ``time.perf_counter``.
 
-The two shells around a response body hold no decision: the host gets the same bytes, in the same pieces, and the
-same exception, whatever happens here.
+The two shells around a response body hold no decision: the host gets the same bytes, in the same pieces, and
+the same exception, whatever happens here.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class Attempt(Struct, eq=False):
         self.handed.ended(self)
 
     def complete(self) -> bool:
-        """Return whether the whole answer was seen, though the host may not have read on to the end of the body."""
+        """Return whether the whole answer was seen, read on to the end of the body or not."""
         return (self.body is not None and self.body.terminal) or self.fully_read()
 
     def fully_read(self) -> bool:
@@ -311,7 +311,7 @@ _SHELLS: dict[str, tuple[Any, Any]] = {}
 
 
 def shells(module: ModuleType) -> tuple[Any, Any]:
-    """Return the sync and the async shell for ``httpx`` or ``httpx2`` (they derive from its stream classes)."""
+    """Return the sync and the async shell for ``httpx`` or ``httpx2``, made from its classes."""
     made = _SHELLS.get(module.__name__)
     if made is not None:
         return made

@@ -35,8 +35,8 @@ class Hooks:
     """The hooks in force.
 
     Attributes:
-        begin: asked about each request, with the time it began (``None``: now); gives the attempt to take notes
-            in, or ``None`` for a request that is no LLM call. ``None`` while observing is switched off.
+        begin: asked about each request, with the time it began (``None``: now); gives the attempt to take
+            notes in, or ``None`` for a request that is no LLM call. ``None`` while switched off.
     """
 
     def __init__(self) -> None:

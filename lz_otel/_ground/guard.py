@@ -74,7 +74,8 @@ class Guard:
                 self._logged[kind] = now
         if not quiet:
             _LOG.warning(
-                "lz_otel: a fault in %s was swallowed (%s%s); your calls are not affected, some numbers may be missing",
+                "lz_otel: a fault in %s was swallowed (%s%s); "
+                "your calls are not affected, some numbers may be missing",
                 where,
                 kind[1],
                 _place(error),
@@ -135,7 +136,7 @@ guard = Guard()
 
 
 class _Guarded:
-    """Swallows what fails inside it, as a context manager and as a decorator. Holds no state: one serves all."""
+    """Swallows what fails inside it, as a context manager and as a decorator. It holds no state."""
 
     __slots__ = ("_where",)
 

@@ -38,7 +38,7 @@ _BY_CLASS = {
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", "SystemExit"})
 
 
-# Names whose values nobody reads here: what is not kept is memory that the host has back at once (15 µs a call)
+# Names whose values are not read here: what is not kept is memory that the host has back at once
 _UNREAD = {
     "accept", "accept-encoding", "accept-language", "accept-ranges", "alt-svc", "cf-ray", "connection",
     "content-security-policy", "cookie", "cross-origin-opener-policy", "date", "etag", "expires", "host",
@@ -85,7 +85,7 @@ class _Shape:
 
 
 class Headers(Mapping[str, str]):
-    """Lower-case names with their first values, decoded when they are asked for; without those nobody reads."""
+    """Lower-case names with their first values, decoded when asked for; without those that are not read."""
 
     __slots__ = ("_at", "_values", "lacks")
 
@@ -128,8 +128,8 @@ def _shape(names: bytes) -> _Shape:
 def read(headers: Any) -> Headers:
     """As `lower`, of the ``Headers`` of httpx or httpx2.
 
-    Their ``raw`` makes a list of pairs out of the triples (name as sent, lower-case name, value) that they hold:
-    those are taken where they are as known, which saves two microseconds of a call.
+    Their ``raw`` makes a list of pairs out of the triples (name as sent, lower-case name, value) that they
+    hold: those are taken where they are as known, which saves two microseconds of a call.
     """
     triples = getattr(headers, "_list", None)
     if type(triples) is list:

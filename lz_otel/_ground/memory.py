@@ -34,7 +34,7 @@ def digest(data: bytes | memoryview) -> int:
 class Locked:
     """What holds a lock, ``_lock``; the child of a ``fork`` starts with an unlocked one.
 
-    To be taken by ``with`` only: a signal's handler that raises may come between ``acquire`` and what follows.
+    Take it by ``with`` only: a signal's handler that raises may come between ``acquire`` and the next step.
     """
 
     __slots__ = ("__weakref__", "_lock")

@@ -74,14 +74,14 @@ class Spans:
         return self._tracer is not None
 
     def sdk_span(self, call: Call) -> None:
-        """Inside an SDK's request method (so after `sdk_begun`): remember its own span, before HTTP spans hide it."""
+        """Remember an SDK's own span, from inside its request method, before HTTP spans hide it."""
         if call.span is None and self._tracer is not None:
             current = trace.get_current_span()
             if _genai(current):
                 call.span = (current, False)
 
     def sdk_begun(self, call: Call, client: Any, options: Any) -> Any:
-        """An SDK's request method was entered, and we are `active`: our span, if it is an LLM call and has none yet.
+        """Begin our span of an LLM call that has none yet: an SDK's request method was entered.
 
         Returns:
             A token to detach when the method is left (HTTP spans then lie inside ours), or ``None``.

@@ -76,7 +76,7 @@ class Store:
         self.before_snapshot: list[Callable[[], None]] = []  # brings in what is still outstanding
         self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
         self._inside: set[int] = set()  # threads that are in the middle of `add` or `touch`
-        # Measured in the middle of those by the same thread: by a signal's handler, or inside the garbage collector
+        # Measured in the middle of those by the same thread: by a signal's handler, or in a collection
         self._noted: deque[Sequence[Any]] = deque()
         self._unnoted = 0
         self._data: dict[Metric, dict[tuple[str, ...], Any]] = {}
@@ -182,7 +182,7 @@ class Store:
             self._take(me, [(catalogue.INTERNAL_ERRORS, ("measure",), float(lost))])
 
     def put(self, metric: Metric, values: Mapping[tuple[str, ...], float]) -> None:
-        """Set points to what was counted elsewhere (calls in flight); what the cap does not admit is added up."""
+        """Set points to what was counted elsewhere; what the cap does not admit is added up."""
         slot = self._slots.get(id(metric))
         if slot is None:
             return

@@ -359,7 +359,10 @@ def test_hostile_model_names(model: Any, expected: str | None) -> None:
 
 def test_a_pair_of_surrogates_in_two_pieces() -> None:
     """Half an emoji per delta is what some servers send; it is content and no fault."""
-    stream = b'event: content_block_delta\ndata: {"type":"content_block_delta","delta":{"type":"text_delta","text":"\\ud83d"}}\n\n'
+    stream = (
+        b'event: content_block_delta\ndata: {"type":"content_block_delta",'
+        b'"delta":{"type":"text_delta","text":"\\ud83d"}}\n\n'
+    )
     facts = answer(MESSAGES, STREAMED, sse(START), stream)
     assert (1, []) == (facts.content_events, facts.malformed)
 

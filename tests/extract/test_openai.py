@@ -431,9 +431,8 @@ def test_multipart_names_its_model() -> None:
     """The model of a form is found at either end of the body, without reading the file in it."""
     field = b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n'
     file = (
-        b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\nContent-Type: audio/mpeg\r\n\r\n'
-        + bytes(200_000)
-        + b"\r\n"
+        b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n'
+        b"Content-Type: audio/mpeg\r\n\r\n" + bytes(200_000) + b"\r\n"
     )
     headers = {"content-type": "multipart/form-data; boundary=b"}
     for body in (field + file + b"--b--\r\n", file + field + b"--b--\r\n"):

@@ -251,7 +251,7 @@ def test_what_is_measured_while_somebody_reads_comes_afterwards() -> None:
 
 
 def test_other_is_what_the_store_chooses() -> None:
-    """The set for what is over the cap is the store's: closed lists keep their values, the rest is ``other``."""
+    """The set for what is over the cap: closed lists keep their values, the rest is ``other``."""
     store = Store([c.ATTEMPTS, c.INTERNAL_OVERFLOW], max_series=1)
     store.add([(c.ATTEMPTS, (*COMMON, "200"), 1), (c.ATTEMPTS, ("chat", "x", "y", "z", "", "429"), 1)])
     points = dict(store.snapshot()[0].points)

@@ -42,7 +42,7 @@ def in_buckets(values: Sequence[float], bounds: Sequence[float]) -> HistogramVal
 def test_quantiles_of_two_modes_are_within_five_percent(fast: float, cold: float, q: float) -> None:
     """p50, p95 and p99 by ``histogram_quantile``, of the demo's mixture and of full calls by themselves.
 
-    Cold starts (140 to 160 ms, article 000) fall into one bucket of the contract, 150 to 200 ms: where they are
+    Cold starts (140 to 160 ms, article 000) fall into one bucket of the contract, 150 to 200: where they are
     the most, quantiles are off by up to a quarter.
     """
     values = sorted(seconds(n, fast, cold) for n in range(CALLS))
