@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # What has ended is worked off so many at a time, or when it holds so many bytes: with 1 MiB, freeing a batch
 # made the allocator shrink its heap, and the host's next calls paid 11 page faults each (C)
-_BATCH = 256
-_MAX_WEIGHT = 524_288
-_MAX_WAITING = 4 * _BATCH  # from here on a call waits for its turn, so that what waits does not grow for ever
+BATCH = 256
+MAX_WEIGHT = 524_288
+_MAX_WAITING = 4 * BATCH  # from here on a call waits for its turn, so that what waits does not grow for ever
 _LONG_ENOUGH = 1.0  # seconds to wait for another thread's turn: longer than any takes (C)
 _ROOM = 60  # calls within calls that reading a call may need (C: about 30)
 _SHORTEST, _LONGEST = 0.0001, 0.005  # seconds between two looks at a turn that is taken
@@ -71,7 +71,7 @@ class Backlog:
         if self.dropped:
             self.collect_dropped()
         number = len(self.waiting)
-        if urgent or number >= _BATCH or self.weight >= _MAX_WEIGHT:
+        if urgent or number >= BATCH or self.weight >= MAX_WEIGHT:
             self.run(self._work, _LONG_ENOUGH if urgent or number >= _MAX_WAITING else 0.0)
 
     def catch_up(self) -> None:

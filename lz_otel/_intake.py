@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _extract
-from lz_otel._backlog import Backlog
+from lz_otel._backlog import BATCH, MAX_WEIGHT, Backlog
 from lz_otel._capture.attempt import Attempt, Handed
 from lz_otel._capture.call import Call, current_call, current_operation, current_trace
 from lz_otel._ground.gc_phase import COLLECTING
@@ -119,7 +119,7 @@ class Intake:
         if call is None or call.exited or call.generation != self.generation or call.once.locked():
             call = self._call_of(http_request, now)
         attempt = Attempt(self.handed, call, request, candidates, now, now)
-        urgent = call.urgent or self._is_urgent(call)
+        urgent = call.urgent or self._is_urgent(call, now)
         if (urgent or not known) and not self.later.identify(attempt):
             return None
         if not known and len(self._places) < _MAX_KNOWN and len(raw_path) < _MAX_PATH:
@@ -141,14 +141,15 @@ class Intake:
             raise
         return attempt
 
-    def _is_urgent(self, call: Call) -> bool:
+    def _is_urgent(self, call: Call, now: float) -> bool:
         """Return whether its numbers are wanted at once: for spans, operations, logs, other processes."""
+        spans = self.spans
         call.urgent = (
             self.urgent
             or call.operation is not None
             or bool(self.later.listeners)
             or (
-                not call.sdk and self.spans is not None and self.spans.active()
+                not call.sdk and spans is not None and now >= spans.quiet_until and spans.active()
             )  # of an SDK: see `call_opened`
         )
         return call.urgent
@@ -196,8 +197,10 @@ class Intake:
                 self._wait_for_redirect(call, attempt)
             elif call.exited or (call.urgent and self._answered(call, attempt)):
                 self._call_over(call)
-        if call.urgent or call.exited:  # else its SDK goes on, or leaves: `call_left`
-            backlog.take_turn(urgent=call.urgent)
+        if call.urgent or (call.exited and (len(backlog.waiting) >= BATCH or backlog.weight >= MAX_WEIGHT)):
+            backlog.take_turn(urgent=call.urgent)  # of an SDK's call: see `call_left`
+        elif backlog.dropped and not COLLECTING:
+            backlog.collect_dropped()
 
     def _answered(self, call: Call, attempt: Attempt) -> bool:
         """Return whether a good answer ended the call: an SDK that traces ends its span right after that."""
@@ -220,9 +223,10 @@ class Intake:
     def call_opened(self, started_at: float, client: Any, options: Any) -> Call:
         """Open a call: an SDK's request method was entered."""
         call = Call(started_at, True, False, self.generation, current_operation.get())
-        if self.spans is not None and self.spans.active():
+        spans = self.spans
+        if spans is not None and started_at >= spans.quiet_until and spans.active():
             call.urgent = True
-            call.span_token = self.spans.sdk_begun(call, client, options)
+            call.span_token = spans.sdk_begun(call, client, options)
         return call
 
     def call_entered(self, call: Call) -> None:

@@ -6,7 +6,7 @@ instrumentation is current, it is enriched instead of doubled. No content is eve
 
 from __future__ import annotations
 
-from time import monotonic, perf_counter, time_ns
+from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
@@ -45,6 +45,9 @@ class Spans:
         provider: the TracerProvider to use, or ``None`` for the global one, whenever it is set.
         version: version of lz_otel, for the scope.
         is_call: whether a method and path are those of an LLM call.
+
+    Attributes:
+        quiet_until: until then (``perf_counter``) no traces are exported; 0.0 where that must be asked.
     """
 
     def __init__(
@@ -55,22 +58,24 @@ class Spans:
         self._version = version
         self._known: Any = None  # the provider that was looked at last
         self._tracer: Any = None
-        self._next_look = 0.0
+        self.quiet_until = 0.0
 
     def active(self) -> bool:
-        """Whether anybody exports traces now.
+        """Return whether traces are exported now.
 
         Without a provider this is asked of OpenTelemetry (about 3 µs) at most once a second.
         """
         if self._tracer is None and self._given is None:
-            now = monotonic()
-            if now < self._next_look:
+            now = perf_counter()
+            if now < self.quiet_until:
                 return False
-            self._next_look = now + _LOOK_AGAIN
+            self.quiet_until = now + _LOOK_AGAIN
         provider = self._given or trace.get_tracer_provider()
         if provider is not self._known:
             self._known = provider
             self._tracer = provider.get_tracer("lz_otel", self._version) if traced(provider) else None
+            if self._tracer is not None:
+                self.quiet_until = 0.0
         return self._tracer is not None
 
     def sdk_span(self, call: Call) -> None:
