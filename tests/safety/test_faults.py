@@ -33,8 +33,6 @@ DOORS = {
     "_capture/attempt.py:_Shell": "the same",
     "_capture/attempt.py:_dropped": "their finalizer",
     "_capture/attempt.py:take_notes": "the ``try`` around all notes",
-    "_capture/attempt.py:guarded_call": "the same without an attempt",
-    "_capture/attempt.py:_feed_fault": "called by the shells where a piece has failed",
     "_capture/transports.py:_hook_instance": "the same for a transport of the host's own",
     "_capture/transports.py:_begin": "the ``try`` around the beginning",
     "_capture/attempt.py:attach": "the ``try`` around the head",
