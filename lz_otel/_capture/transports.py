@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lz_otel._capture.attempt import Attempt, attach, shells, take_notes
 from lz_otel._capture.call import inner_seen
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guard, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,11 +200,42 @@ def _module_of(client: Any) -> ModuleType | None:
     return None
 
 
+class _Outer:
+    """The time in which a custom transport works, perhaps by way of transports that are hooked too.
+
+    The innermost transport that sees a request reports it: ours comes into play only when no hooked
+    transport inside has seen it, so it begins when the inner one has answered.
+    """
+
+    __slots__ = ("_hooks", "_request", "_seen", "_started_at", "_token")
+
+    def __init__(self, hooks: Hooks, request: Any) -> None:
+        self._hooks = hooks
+        self._request = request
+
+    def __enter__(self) -> _Outer:
+        self._started_at = _now()
+        self._seen: list[bool] = []
+        self._token = inner_seen.set(self._seen)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        try:  # noqa: SIM105 - suppress() costs too much on the path of every call
+            inner_seen.reset(self._token)
+        except ValueError:  # closed in another context: the variable dies with its own
+            pass
+        if error is not None:
+            attempt = self.attempt()
+            if attempt is not None:
+                take_notes(Attempt.fail, attempt, error)
+
+    def attempt(self) -> Attempt | None:
+        """Return the attempt, unless a transport inside has reported it."""
+        return None if self._seen else _begin(self._hooks, self._request, self._started_at)
+
+
 def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str) -> bool:
     """Put our hook on the instance, so that type and identity of the transport stay what they are.
-
-    The innermost transport that sees a request reports it: ours comes into play only when no
-    hooked transport inside has seen it, so it begins when the inner one has answered.
 
     The hook holds the transport, as the bound method in whose place it stands did: who took it off the
     transport may call it when nothing else holds the transport any more.
@@ -222,41 +253,17 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
         return False
 
     def handle_request(request: Any) -> Any:
-        started_at = _now()
-        seen: list[bool] = []
-        token = inner_seen.set(seen)
-        try:
+        with _Outer(hooks, request) as outer:
             response = original(request)
-        except BaseException as error:
-            if not seen:
-                _report_failure(hooks, request, started_at, error)
-            raise
-        finally:
-            try:  # noqa: SIM105 - suppress() costs too much on the path of every call
-                inner_seen.reset(token)
-            except ValueError:  # closed in another context: the variable dies with its own
-                pass
-        attempt = None if seen else _begin(hooks, request, started_at)
+        attempt = outer.attempt()
         if attempt is not None:
             attach(attempt, response, sync_body)
         return response
 
     async def handle_async_request(request: Any) -> Any:
-        started_at = _now()
-        seen: list[bool] = []
-        token = inner_seen.set(seen)
-        try:
+        with _Outer(hooks, request) as outer:
             response = await original(request)
-        except BaseException as error:
-            if not seen:
-                _report_failure(hooks, request, started_at, error)
-            raise
-        finally:
-            try:  # noqa: SIM105 - suppress() costs too much on the path of every call
-                inner_seen.reset(token)
-            except ValueError:  # closed in another context: the variable dies with its own
-                pass
-        attempt = None if seen else _begin(hooks, request, started_at)
+        attempt = outer.attempt()
         if attempt is not None:
             attach(attempt, response, async_body)
         return response
@@ -271,18 +278,10 @@ def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str
 
 
 def _now() -> float | None:
-    """The clock, ``None`` if even that fails: the hub then takes its own. Never raises."""
-    try:
+    """Return the time, ``None`` if even that fails: the intake then takes its own. Never raises."""
+    with guarded("capture"):
         return perf_counter()
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("capture", fault)
-        return None
-
-
-def _report_failure(hooks: Hooks, request: Any, started_at: float | None, error: BaseException) -> None:
-    attempt = _begin(hooks, request, started_at)
-    if attempt is not None:
-        take_notes(Attempt.fail, attempt, error)
+    return None
 
 
 def unhook_clients() -> None:

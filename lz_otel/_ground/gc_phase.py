@@ -7,8 +7,8 @@ is ended by it), so what happens meanwhile is only noted, and worked off by the 
 ``gc.callbacks`` calls ``callback("start", info)`` and ``callback("stop", info)``, where ``info`` is a
 dictionary with the same three keys both times. The callback here is ``setattr(COLLECTING, phase, info)``:
 setting ``start`` adds those keys to the set, setting ``stop`` takes them out again. So the set is empty but
-for the time of a collection, and ``if COLLECTING:`` costs no call. All of it is C: what a signal's handler raises
-in a callback of Python is lost to the host ("Exception ignored in ...").
+for the time of a collection, and ``if COLLECTING:`` costs no call. All of it is C: what a signal's handler
+raises in a callback of Python is lost to the host ("Exception ignored in ...").
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ DOORS = {
     "_capture/transports.py:_hook_instance": "the same for a transport of the host's own",
     "_capture/transports.py:_begin": "the ``try`` around the beginning",
     "_capture/attempt.py:attach": "the ``try`` around the head",
-    "_capture/transports.py:_report_failure": "calls the two above",
+    "_capture/transports.py:_Outer": "calls the two above",
     "_capture/sdk.py:_begin": "the ``try`` around an SDK's call",
     "_capture/sdk.py:_exit": "the same at its end",
     "_capture/sdk.py:_look_for_span": "the same within",
