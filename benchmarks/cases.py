@@ -64,7 +64,7 @@ def _sdk(path: str, prompt: dict[str, Any]) -> Callable[[str], Callable[[int], N
 
 
 def _sdk_traced(base: str) -> Callable[[int], None]:
-    """As `_sdk`, where somebody exports traces and the SDK's own spans are off."""
+    """As `_sdk`, where traces are exported and the SDK's own spans are off."""
     import os
 
     os.environ["ANTHROPIC_OPEN_TELEMETRY"] = "false"

@@ -2,7 +2,7 @@
 
     python -m benchmarks.soak [--seconds 600] [--threads 4] [--tasks 16] [--seed 0]
 
-The truth is kept twice, by whoever made the calls and by the simulator that answered them; neither
+The truth is kept twice, by the maker of the calls and by the simulator that answered them; neither
 looks at lz_otel. Exits with 1 when an invariant does not hold.
 """
 

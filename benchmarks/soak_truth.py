@@ -160,7 +160,7 @@ def _figures(route: str, records: list[dict[str, Any]], traffic: Traffic) -> Fig
 
 
 def compare(expected: Mapping[Key, float], most: Mapping[Key, float], seen: Mapping[Key, float]) -> list[Row]:
-    """Each figure that either side has, where both can know it: routes that nobody used are a row, too."""
+    """Each figure that either side has, where both can know it: routes that were not used are a row, too."""
     rows: list[Row] = []
     for key in sorted(expected.keys() | seen.keys()):
         route, what = key[0], key[1]

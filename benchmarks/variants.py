@@ -21,7 +21,7 @@ def _nothing() -> None:
 
 
 def _unknown() -> None:
-    """Nobody counts."""
+    """Nothing counts."""
 
 
 class Watch(NamedTuple):

@@ -54,7 +54,7 @@ class Later:
 
     Attributes:
         listeners: handed each ended call (audit log, tests).
-        limits: response headers with rate limits, the last of each model, which nobody has read yet.
+        limits: response headers with rate limits, the last of each model, not read yet.
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class Reports:
         """Count a fast answer that was rejected, or a fast attempt that was given up."""
         mechanism = call.served_by or _HEDGED
         if mechanism not in self._awake():
-            return  # a hedge of somebody without Layer Zero is no fallback of it
+            return  # without Layer Zero a hedge is no fallback of it
         common = self._labels.common("chat", call.common[1], call.common[2], operation.name, operation.group)
         rows: list[Any] = [(catalogue.FAST_PATH_FALLBACKS, (*common, mechanism, reason), 1.0)]
         if verdict:

@@ -189,7 +189,7 @@ class _Runtime:
             _LOG.warning("lz_otel: %s", warning)
 
     def _constants(self) -> None:
-        """Numbers that are there before any call: what is running, and faults at 0."""
+        """Count what is there before any call: what is running, and faults at 0."""
         labels = (__version__, platform.python_version(), _package("httpx"), _package("httpx2"))
         self.store.add(((catalogue.BUILD_INFO, labels, 1.0),))
         where = catalogue.INTERNAL_ERRORS.attributes[0].values
@@ -233,7 +233,7 @@ class _Runtime:
         gc_phase.unwatch()
 
     def status(self) -> Status:
-        """See `Status`."""
+        """Return what was put in place."""
         port = next((e.port for e in self.exporters if getattr(e, "port", None) is not None), None)
         return Status(
             True,
@@ -244,7 +244,7 @@ class _Runtime:
         )
 
     def after_fork_in_child(self) -> None:
-        """The child starts from zero, with exporters of its own."""
+        """Start from zero in a forked child, with exporters of its own."""
         gc_phase.after_fork_in_child()
         self.intake.after_fork_in_child()
         if self.judges is not None:
@@ -257,7 +257,7 @@ class _Runtime:
 
 
 def _priced(prices: Prices, model: str) -> bool:
-    """Whether the price table knows a model: such names are always admitted as labels."""
+    """Return whether the price table knows a model: such names are always admitted as labels."""
     row, _, _ = prices.table.find(model, "", time.time())
     return row is not None
 
@@ -270,7 +270,7 @@ def _package(name: str) -> str:
 
 
 def current() -> _Runtime | None:
-    """The instrumentation in force."""
+    """Return the instrumentation in force."""
     return _current
 
 
@@ -347,7 +347,7 @@ def uninstrument(timeout: float = 3.0) -> None:
 
 
 def status() -> Status:
-    """What is in place now."""
+    """Return what is in place now."""
     runtime = _current
     return Status(False) if runtime is None else runtime.status()
 

@@ -49,7 +49,7 @@ class Capture:
         return value
 
     def points(self, metric: str) -> dict[tuple[str, ...], Any]:
-        """All points of a metric by their label values, zeros left out."""
+        """Return all points of a metric by their label values, zeros left out."""
         wanted = catalogue.by_name(metric)
         for series in self.store.snapshot():
             if series.metric is wanted:

@@ -54,7 +54,7 @@ class PassingBody(Protocol):
 
     @property
     def terminal(self) -> bool:
-        """Whether the body said that it is complete."""
+        """Return whether the body stated that it is complete."""
 
     def distrust(self) -> None:
         """Read less of this body: something of ours has failed on it."""

@@ -41,11 +41,11 @@ class WhenImported:
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """Modules that have not been imported yet."""
+        """Return the modules that have not been imported yet."""
         return tuple(self._waiting)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Part of the import system: lets the other finders find, and adds our step after loading."""
+        """Let the other finders find, and add our step after loading (part of the import system)."""
         if name not in self._waiting or self._busy:
             return None
         self._busy = True

@@ -32,7 +32,7 @@ _PATIENCE = 1.0  # seconds to wait for another thread that looks inside: longer 
 
 
 def _nothing() -> None:
-    """A reference to nothing."""
+    """Return nothing, as a weak reference that has died does."""
 
 
 class HandedCalls(NamedTuple):
@@ -72,7 +72,7 @@ class SdkHooks(Locked):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """SDKs whose request methods are hooked."""
+        """Return the SDKs whose request methods are hooked."""
         return tuple(dict.fromkeys(name.partition(".")[0] for name, _, _ in self._installed))
 
     def hook(self, module: ModuleType) -> None:
@@ -86,7 +86,7 @@ class SdkHooks(Locked):
     def look_inside(self, patience: float = 0.0) -> None:
         """Hook the inner methods too, from the first call on that is traced: others need not pay for it.
 
-        A signal's handler may call in the middle of it, so nobody waits here for ever.
+        A signal's handler may call in the middle of it, so no thread waits here for ever.
         """
         if not self._lock.acquire(timeout=patience):
             return
@@ -109,7 +109,7 @@ class SdkHooks(Locked):
             self._installed[key] = (original, hook)
 
     def look_at(self, http: Any) -> None:
-        """See to it that a client's transports are observed, whatever they are (MockTransport, aiohttp)."""
+        """Observe a client's transports, whatever they are (MockTransport, aiohttp)."""
         if http not in self._looked_at:
             self._looked_at.add(http)
             hook_client(self.hooks, http)

@@ -45,7 +45,7 @@ class Hooks:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Names of the modules whose transports are hooked."""
+        """Return the names of the modules whose transports are hooked."""
         return tuple(dict.fromkeys(name for name, _ in self._installed))
 
     def install(self, module: ModuleType) -> None:
@@ -55,7 +55,7 @@ class Hooks:
             key = (module.__name__, method)
             current = cls.__dict__[method]
             if key in self._installed and _contains(current, self._installed[key][1]):
-                continue  # ours is still there, on top or under somebody else's
+                continue  # ours is still there, on top or under another's
             make = _sync_hook if method == "handle_request" else _async_hook
             hook = make(self, module, current)
             setattr(cls, method, hook)
@@ -73,7 +73,7 @@ class Hooks:
 
 
 def _contains(outer: Any, hook: Any) -> bool:
-    """Whether a chain of wrappers holds our hook."""
+    """Return whether a chain of wrappers holds our hook."""
     seen = 0
     while outer is not None and seen < 50:
         if outer is hook:
@@ -84,7 +84,7 @@ def _contains(outer: Any, hook: Any) -> bool:
 
 
 def as_function(original: Any) -> Callable[..., Any]:
-    """What we found on a class, to be called with its instance first: wrappers of wrapt want to be bound."""
+    """Return what was found on a class, to be called with its instance first."""
     if type(original) is FunctionType:  # not isinstance: a wrapper of wrapt claims to be what it wraps
         return original
 
@@ -182,7 +182,7 @@ def hook_client(hooks: Hooks, client: Any) -> int:
 
 
 def _is_plain(transport: Any, class_name: str) -> bool:
-    """Whether the class hook sees this transport already."""
+    """Return whether the class hook sees this transport already."""
     method = dict(_POINTS)[class_name]
     for name in MODULES:
         module = sys.modules.get(name)

@@ -88,7 +88,7 @@ class Guard:
 
 
 def _is_the_hosts(error: BaseException) -> bool:
-    """As `_of_a_signal`; false where even that fails (no room, no memory, an odd handler)."""
+    """Return the same as `_of_a_signal`; false where even that fails (no room, no memory, an odd handler)."""
     try:
         return _of_a_signal(error)
     except Exception as another:  # noqa: BLE001 - whatever it is, the fault itself must not go on
@@ -101,7 +101,7 @@ def _is_the_hosts(error: BaseException) -> bool:
 
 
 def _of_a_signal(error: BaseException) -> bool:
-    """Whether a signal's handler raised it: these run between any two steps of the main thread."""
+    """Return whether a signal's handler raised it: these run between any two steps of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return False
     frames = {frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)}
@@ -112,7 +112,7 @@ def _of_a_signal(error: BaseException) -> bool:
 
 
 def _code(handler: Any) -> Any:
-    """What a handler runs: of a function, a method, a partial or an object that can be called."""
+    """Return the code that a handler runs: a function's, a method's, a partial's or an object's."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     if not callable(handler):  # the default, or ignored

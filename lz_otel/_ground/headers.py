@@ -105,7 +105,7 @@ class Headers(Mapping[str, str]):
     def get(self, name: str, /, default: str | D) -> str | D: ...
 
     def get(self, name: str, /, default: str | D | None = None) -> str | D | None:
-        """As of a dictionary."""
+        """Return the value of a name, as of a dictionary."""
         place = self._at.get(name)
         return default if place is None else str(self._values[place], "latin-1")
 
@@ -126,7 +126,7 @@ def _shape(names: bytes) -> _Shape:
 
 
 def read(headers: Any) -> Headers:
-    """As `lower`, of the ``Headers`` of httpx or httpx2.
+    """Read the ``Headers`` of httpx or httpx2, as `lower` does.
 
     Their ``raw`` makes a list of pairs out of the triples (name as sent, lower-case name, value) that they
     hold: those are taken where they are as known, which saves two microseconds of a call.
@@ -142,7 +142,7 @@ def read(headers: Any) -> Headers:
 
 
 def read_head(headers: Any) -> tuple[Headers, bool]:
-    """As `read`, and whether ``content-type`` is JSON: such a body has a known end and can be read later."""
+    """Read as `read` does, and whether ``content-type`` is JSON: such a body can be read later."""
     head = read(headers)
     return head, head.get("content-type", "").startswith(_JSON)
 
@@ -158,7 +158,7 @@ def lower(raw: Raw) -> Headers:
 
 
 def _shape_of(rows: Sequence[Sequence[bytes]]) -> _Shape:
-    """The shape of heads whose rows begin with the name."""
+    """Return the shape of heads whose rows begin with the name."""
     names = b"\n".join(map(_name, rows))
     if (
         len(names) > _MAX_SHAPE or names.count(b"\n") != len(rows) - 1
@@ -187,14 +187,14 @@ def without(headers: Headers, name: str) -> Headers:
 
 
 def keep(names: frozenset[str]) -> None:
-    """From now on keep the values of these headers, whatever they are called: somebody has asked for them."""
+    """Keep the values of these headers from now on, whatever they are called: a setting names them."""
     if not names.isdisjoint(_UNREAD):
         _UNREAD.difference_update(names)
         _shape.cache_clear()
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether the caller's task was cancelled (asyncio, trio and anyio alike), or the process is leaving."""
+    """Return whether a task was cancelled (asyncio, trio and anyio alike), or the process is leaving."""
     return not isinstance(error, Exception) and any(c.__name__ in _CANCELLATIONS for c in type(error).__mro__)
 
 

@@ -75,7 +75,7 @@ class BoundedMap(Locked, Generic[K, V]):
     def get(self, key: K, default: D) -> V | D: ...
 
     def get(self, key: K, default: D | None = None) -> V | D | None:
-        """The value of ``key``, which becomes the most recently used; else ``default``."""
+        """Return the value of ``key``, which becomes the most recently used; else ``default``."""
         data = self._data
         if key not in data:
             return default
@@ -101,7 +101,7 @@ class BoundedMap(Locked, Generic[K, V]):
             return self._data.pop(key, None)
 
     def items(self) -> list[tuple[K, V]]:
-        """A copy of all entries, the least recently used first."""
+        """Return a copy of all entries, the least recently used first."""
         with self._lock:
             return list(self._data.items())
 

@@ -85,7 +85,7 @@ class Attribute(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Prometheus label name."""
+        """Return the Prometheus label name."""
         return label_name(self.name)
 
 
@@ -116,17 +116,17 @@ class Metric(NamedTuple):
 
     @property
     def prometheus(self) -> str:
-        """Prometheus name without ``_bucket``, ``_sum``, ``_count``."""
+        """Return the Prometheus name without ``_bucket``, ``_sum``, ``_count``."""
         return prometheus_name(self.name, self.unit, self.kind)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Prometheus label names, in order."""
+        """Return the Prometheus label names, in order."""
         return tuple(a.label for a in self.attributes)
 
     @property
     def starts_at_zero(self) -> bool:
-        """Counters of closed lists only start at 0, since ``increase`` never sees a first event."""
+        """Return whether it starts at 0, as counters of closed lists do for ``increase``."""
         extra = [a for a in self.attributes if a not in COMMON]
         return self.kind == COUNTER and all(a.values for a in extra)
 

@@ -40,7 +40,7 @@ def path_of(results: Iterable[Any]) -> tuple[str, str, bool]:
 
 
 def attempt(common: tuple[str, ...], status: str, retry_reason: str | None) -> list[Row]:
-    """One HTTP attempt has ended."""
+    """Count one HTTP attempt that has ended."""
     rows: list[Row] = [(c.ATTEMPTS, (*common, status), 1.0)]
     if retry_reason is not None:
         rows.append((c.CALL_RETRIES, (*common, retry_reason), 1.0))
@@ -48,7 +48,7 @@ def attempt(common: tuple[str, ...], status: str, retry_reason: str | None) -> l
 
 
 def call(ended: EndedCall, legacy: bool = False) -> list[Row]:
-    """A call has ended."""
+    """Count one call that has ended."""
     facts, common = ended.facts, ended.common
     stream = "true" if facts.stream else "false"
     shared = (
@@ -129,7 +129,7 @@ def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
 def _by_modality(
     rows: list[Row], metric: Any, text: tuple[str, ...], total: int, split: dict[str, int] | None
 ) -> None:
-    """Each token once: what the provider splits goes to its modality, the rest is text."""
+    """Count each token once: what the provider splits goes to its modality, the rest is text."""
     rest = total
     if split:
         for modality, tokens in split.items():
@@ -140,7 +140,7 @@ def _by_modality(
 
 
 def usage_missing_reason(ended: EndedCall) -> str | None:
-    """Why a call has no usage; ``None`` when it has, or when no model ran for it."""
+    """Return why a call has no usage; ``None`` when it has, or when no model ran for it."""
     facts = ended.facts
     if facts.usage_seen or ended.status is None or ended.status >= 300:
         return None
@@ -201,7 +201,7 @@ def limits(common: tuple[str, ...], found: Iterable[Any]) -> list[Row]:
 def zeros(
     common: tuple[str, ...], awake: Iterable[str], *, first: bool
 ) -> Iterable[tuple[Any, list[tuple[str, ...]]]]:
-    """Counters that start at 0: those of every call (``first``), and those of newly awake mechanisms."""
+    """Return the counters that start at 0: of every call (``first``), and of newly awake mechanisms."""
     mechanisms = tuple(awake)
     for metric in c.ALL:
         if not metric.starts_at_zero or metric.attributes[: len(c.COMMON)] != c.COMMON:

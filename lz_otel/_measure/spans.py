@@ -1,6 +1,6 @@
 """Spans: ``chat {model}`` from the request to the last byte of the body.
 
-Made only when somebody exports traces. Where a GenAI span of an SDK (``anthropic`` 2.x) or of another
+Made only when traces are exported. Where a GenAI span of an SDK (``anthropic`` 2.x) or of another
 instrumentation is current, it is enriched instead of doubled. No content is ever put on a span.
 """
 
@@ -28,12 +28,12 @@ _OPERATION_NAME = "gen_ai.operation.name"
 
 
 def traced(provider: Any) -> bool:
-    """Whether a provider makes real spans."""
+    """Return whether a provider makes real spans."""
     return not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 
 
 def _genai(span: Any) -> bool:
-    """Whether a span is a recording GenAI span of somebody's."""
+    """Return whether a span is a recording GenAI span."""
     attributes = getattr(span, "attributes", None)
     return bool(span.is_recording() and attributes is not None and _OPERATION_NAME in attributes)
 
@@ -117,7 +117,7 @@ class Spans:
         return span
 
     def attempt_begun(self, call: Call, facts: Facts) -> None:
-        """The first attempt of a call that has no span yet."""
+        """Find or begin the span of a call, at its first attempt."""
         if call.span is None and self.active():
             current = trace.get_current_span()
             if _genai(current):
@@ -127,7 +127,7 @@ class Spans:
 
     @staticmethod
     def borrowed(call: Call) -> bool:
-        """Whether the call's span is somebody else's, who will end it as soon as the body has ended."""
+        """Return whether the call's span is another's, who will end it as soon as the body has ended."""
         return call.span is not None and not call.span[1]
 
     def call_ended(self, call: Call, ended: EndedCall) -> None:

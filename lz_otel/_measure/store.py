@@ -232,7 +232,7 @@ class Store:
         return made
 
     def _admit(self, slot: Any, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """The label set to use for a new one: itself, or the set of ``other`` over the cap."""
+        """Return the label set to use for a new one: itself, or the set of ``other`` over the cap."""
         data, _, _, metric = slot
         if len(data) < self._admitted:
             return labels
@@ -254,7 +254,7 @@ class Store:
         return labels, cell
 
     def snapshot(self) -> list[Series]:
-        """A consistent copy of everything; metrics without points are left out."""
+        """Return a consistent copy of everything; metrics without points are left out."""
         for prepare in self.before_snapshot:
             try:
                 prepare()
@@ -316,7 +316,7 @@ class Store:
 
 
 def other(metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
-    """The label set that takes in those over the cap: open values become ``other``."""
+    """Return the label set that takes in those over the cap: open values become ``other``."""
     return tuple(
         label if a.values and label in a.values else OTHER
         for a, label in zip(metric.attributes, labels, strict=True)
