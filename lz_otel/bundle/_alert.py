@@ -12,8 +12,8 @@ Severity follows one rule:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lz_otel import catalogue as c
 from lz_otel.bundle._labels import FAILED_ENDINGS
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Expr, Range, Recorded
 
 SEVERITIES = ("critical", "warning", "info", "none")
+# One step of a diagnosis: what to find out, and the query that tells.
+DiagnosisStep: TypeAlias = "tuple[str, Expr]"
 
 
 class AlertCondition(NamedTuple):
@@ -43,13 +45,6 @@ class AlertCondition(NamedTuple):
     keep: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     description: str = ""
-
-
-class DiagnosisStep(NamedTuple):
-    """One step of a diagnosis: what to find out, and the query that tells."""
-
-    question: str
-    expr: Expr
 
 
 class Mute(NamedTuple):
@@ -77,7 +72,7 @@ def layer_gone(mechanism: str = "") -> Mute:
     return Mute("LLMFastPathGone", ("mechanism",))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Alert:
     """One alert with its runbook.
 
@@ -100,7 +95,7 @@ class Alert:
     name: str
     kind: str
     summary: str
-    description: str
+    description: str = ""
     conditions: tuple[AlertCondition, ...]
     dashboard: str
     meaning: str
@@ -109,7 +104,7 @@ class Alert:
     diagnosis: tuple[DiagnosisStep, ...]
     mitigation: tuple[str, ...]
     source: str
-    muted_by: tuple[Mute, ...] = field(default=())
+    muted_by: tuple[Mute, ...] = ()
 
 
 def percent(share: float) -> str:
@@ -172,10 +167,10 @@ def by_error(kit: Kit) -> DiagnosisStep:
     """Return the first step of many diagnoses."""
     failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS)
     rate = kit.rate(failed, "5m", "gen_ai_provider_name", "gen_ai_request_model", "error_type")
-    return DiagnosisStep("Which error, from whom, for which model?", rate.topk(10))
+    return ("Which error, from whom, for which model?", rate.topk(10))
 
 
 def by_status(kit: Kit) -> DiagnosisStep:
     """Return the second step of many diagnoses."""
     rate = kit.rate(kit.b.counter(c.ATTEMPTS), "5m", "gen_ai_provider_name", "status")
-    return DiagnosisStep("What do the attempts come back with?", rate)
+    return ("What do the attempts come back with?", rate)

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lz_otel import catalogue as c
 from lz_otel.bundle import recording as r
 from lz_otel.bundle._alert import Alert, AlertCondition, DiagnosisStep, Kit, Mute, layer_gone, percent, plain
 from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.promql import ratio
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-def alerts(kit: Kit) -> Iterator[Alert]:
-    """Yield the alerts of this file."""
-    yield _quality(kit)
-    yield _pruned_share(kit)
-    yield _context(kit)
-    yield _wrong_header(kit)
-    yield _not_repeatable(kit)
-    yield _creative_surge(kit)
-
 
 def _requested(kit: Kit) -> DiagnosisStep:
-    return DiagnosisStep(
-        "What prune_ratio is asked for?", kit.b.mean(c.REQUESTED_RATIO, kit.w("30m"), ("job", ROUTE))
-    )
+    return ("What prune_ratio is asked for?", kit.b.mean(c.REQUESTED_RATIO, kit.w("30m"), ("job", ROUTE)))
 
 
 def _quality(kit: Kit) -> Alert:
@@ -38,51 +21,33 @@ def _quality(kit: Kit) -> Alert:
     low = r.effectiveness(kit.config, kit.b, kit.w("30m")).below(kit.t.effectiveness_low)
     step = percent(kit.t.prune_step)
     return Alert(
-        name="LLMPruningHurtsQuality",
-        kind="symptom",
+        name="LLMPruningHurtsQuality", kind="symptom", dashboard="rollout", source="A: 001",
         summary="Pruned answers are worse than those of the control group.",
-        description="By {{ $labels.metric }} the pruned answers of {{ $labels.job }} reach {{ $value | "
-        "humanizePercentage }} of the control "
-        f"group's quality over 30 minutes (threshold: {percent(kit.t.effectiveness_low)}). Roll prune_ratio "
-        f"back by {kit.t.prune_step:g}.",
+        description="By {{ $labels.metric }} the pruned answers of {{ $labels.job }} reach "
+        "{{ $value | humanizePercentage }} of the control group's quality over 30 minutes (threshold: "
+        f"{percent(kit.t.effectiveness_low)}). Roll prune_ratio back by {kit.t.prune_step:g}.",
         conditions=(AlertCondition("warning", kit.guarded(low, *scores, on=("metric",)), "5m", "30m"),),
-        dashboard="rollout",
         meaning="Mean score of the pruned group by the mean score of the control group, from the "
-        "application's own scores (001: "
-        f"effectiveness; {percent(kit.t.effectiveness_tune)} is healthy).",
+        f"application's own scores (001: effectiveness; {percent(kit.t.effectiveness_tune)} is healthy).",
         impact="Users get worse answers: figures, conditions or examples were cut from their prompts.",
         guard=f"Few scores swing a mean: more than {plain(kit.g.quality_scores)} scores per group in 30 "
         "minutes are needed.",
         diagnosis=(
-            DiagnosisStep(
-                "Mean quality by group and score",
-                kit.b.mean(c.QUALITY, kit.w("30m"), ("job", "lz_group", "metric")),
-            ),
-            DiagnosisStep(
-                "By route, pruned group only",
-                kit.b.mean(
-                    c.QUALITY, kit.w("30m"), ("job", ROUTE, "metric"), lz_group=kit.config.pruned_group
-                ).bottomk(10),
-            ),
-            _requested(kit),
-        ),
+            ("Mean quality by group and score",
+                kit.b.mean(c.QUALITY, kit.w("30m"), ("job", "lz_group", "metric"))),
+            ("By route, pruned group only",
+                kit.b.mean(c.QUALITY, kit.w("30m"), ("job", ROUTE, "metric"),
+                    lz_group=kit.config.pruned_group).bottomk(10)),
+            _requested(kit)),
         mitigation=(
-            (
-                f"001: roll `prune_ratio` back by {kit.t.prune_step:g} ({step} of the tokens) and watch for "
-                "5 minutes; repeat if need be. The ratio is an environment variable or a header, so no "
-                "release is needed."
-            ),
-            (
-                f"001: below {percent(kit.t.effectiveness_tune)} tune, per route: what suits answers on "
-                "finance ruins marketing copy."
-            ),
-            (
-                "001: protect figures with `<protected_tokens>`, put business rules and dates into "
-                "`<context>`, and replace vague instructions by structured ones."
-            ),
-        ),
-        source="A: 001",
-    )
+            (f"001: roll `prune_ratio` back by {kit.t.prune_step:g} ({step} of the tokens) and watch for 5 "
+             "minutes; repeat if need be. The ratio is an environment variable or a header, so no release is "
+             "needed."),
+            (f"001: below {percent(kit.t.effectiveness_tune)} tune, per route: what suits answers on finance "
+             "ruins marketing copy."),
+            ("001: protect figures with `<protected_tokens>`, put business rules and dates into `<context>`, "
+             "and replace vague instructions by structured ones.")),
+    )  # fmt: skip
 
 
 def _pruned_share(kit: Kit) -> Alert:
@@ -91,112 +56,74 @@ def _pruned_share(kit: Kit) -> Alert:
     outside = share.below(kit.t.pruned_share_low).or_(share.above(kit.t.pruned_share_high))
     many = kit.grown(original, "30m", ROUTE).above(kit.g.original_tokens)
     return Alert(
-        name="LLMPrunedShareOutOfRange",
-        kind="cause",
+        name="LLMPrunedShareOutOfRange", kind="cause", dashboard="families", source="A: 001",
         summary="The share of pruned tokens is outside the healthy range.",
-        description="{{ $value | humanizePercentage }} of the input tokens of {{ $labels.job }}{{ with "
-        "$labels.lz_route }}, route {{ . }},{{ end }} were "
-        f"pruned over 30 minutes (healthy: {percent(kit.t.pruned_share_low)} to "
-        f"{percent(kit.t.pruned_share_high)}).",
+        description="{{ $value | humanizePercentage }} of the input tokens of "
+        "{{ $labels.job }}{{ with $labels.lz_route }}, route {{ . }},{{ end }} were pruned over 30 minutes "
+        f"(healthy: {percent(kit.t.pruned_share_low)} to {percent(kit.t.pruned_share_high)}).",
         conditions=(AlertCondition("info", kit.guarded(outside, many, on=(ROUTE,)), "30m", "30m"),),
-        dashboard="families",
         meaning="Pruned by original tokens. Below the range pruning gains little; above it cuts what answers "
         "need.",
         impact="Too little: no saving. Too much: LLMPruningHurtsQuality comes next.",
         guard=f"Judged by route, since the right ratio differs; more than {plain(kit.g.original_tokens)} "
         "original tokens in 30 minutes are needed.",
-        diagnosis=(
-            DiagnosisStep("Share by route", share.bottomk(10)),
-            _requested(kit),
-        ),
+        diagnosis=(("Share by route", share.bottomk(10)), _requested(kit)),
         mitigation=(
             "Too much: lower `prune_ratio` for this route, and look at the quality of its answers.",
-            (
-                "Too little: is the tag `<layer-zero …/>` on its own, first line of the system prompt? Else "
-                "it is ignored (001)."
-            ),
-            "001: list frequent courtesy phrases in `<redundant_phrases>` before you raise the ratio.",
-        ),
-        source="A: 001",
-        muted_by=(
-            Mute("LLMPruningHurtsQuality"),
-            layer_gone("pruning"),
-        ),
-    )
+            ("Too little: is the tag `<layer-zero …/>` on its own, first line of the system prompt? Else it "
+             "is ignored (001)."),
+            "001: list frequent courtesy phrases in `<redundant_phrases>` before you raise the ratio."),
+        muted_by=(Mute("LLMPruningHurtsQuality"), layer_gone("pruning")),
+    )  # fmt: skip
 
 
 def _context(kit: Kit) -> Alert:
     zero = r.context_preservation(kit.config, kit.b, kit.w("30m")).equal(0)
     many = kit.grown(kit.b.counter(c.ORIGINAL_TOKENS), "30m").above(kit.g.original_tokens)
     return Alert(
-        name="LLMContextNotTagged",
-        kind="cause",
+        name="LLMContextNotTagged", kind="cause", dashboard="families", source="A: 001",
         summary="Pruning runs without any tagged context to preserve.",
         description="Context preservation of {{ $labels.job }} is {{ $value }} ms over 30 minutes, while "
         "prompts are pruned: no <context> tag is in use.",
         conditions=(AlertCondition("info", kit.guarded(zero, many), "30m", "30m"),),
-        dashboard="families",
         meaning="Time for preserving context is reported only for system prompts with a `<context>` tag "
         "(001). Constantly 0 means that no prompt has one, so nothing tells pruning what must stay.",
         impact="Roles, rules and dates in free text may be cut.",
         guard=f"More than {plain(kit.g.original_tokens)} original tokens in 30 minutes are needed.",
         diagnosis=(
-            DiagnosisStep(
-                "Which routes prune?", kit.grown(kit.b.counter(c.PRUNED_TOKENS), "30m", ROUTE).topk(10)
-            ),
-            DiagnosisStep(
-                "Which routes preserve?",
-                kit.grown(kit.b.count(c.CONTEXT_PRESERVATION), "30m", ROUTE).topk(10),
-            ),
-        ),
+            ("Which routes prune?", kit.grown(kit.b.counter(c.PRUNED_TOKENS), "30m", ROUTE).topk(10)),
+            ("Which routes preserve?",
+                kit.grown(kit.b.count(c.CONTEXT_PRESERVATION), "30m", ROUTE).topk(10))),
         mitigation=(
-            (
-                "001: move what must stay (service area, version of the policy, status of the customer, "
-                "dates) into `<context>` in the system prompt."
-            ),
-            "Nothing must stay? Then silence this alert for the job.",
-        ),
-        source="A: 001",
-    )
+            ("001: move what must stay (service area, version of the policy, status of the customer, dates) "
+             "into `<context>` in the system prompt."),
+            "Nothing must stay? Then silence this alert for the job."),
+    )  # fmt: skip
 
 
 def _wrong_header(kit: Kit) -> Alert:
     wrong = kit.b.counter(c.FAST_PATH_FALLBACKS, mechanism="intent", reason="wrong_header")
     expr = kit.grown(wrong, "15m").above(kit.g.wrong_headers)
     return Alert(
-        name="LLMIntentWrongHeader",
-        kind="cause",
+        name="LLMIntentWrongHeader", kind="cause", dashboard="families", source="A: 002; C: guard",
         summary="Calls ask for a sampling intent with the wrong header.",
         description='{{ $value | printf "%.0f" }} calls of {{ $labels.job }} in 15 minutes sent '
-        "x-anthropic-sampling-intent "
-        f"(threshold: more than {plain(kit.g.wrong_headers)}). They are served the old way, without an "
-        "error.",
+        f"x-anthropic-sampling-intent (threshold: more than {plain(kit.g.wrong_headers)}). They are served "
+        "the old way, without an error.",
         conditions=(AlertCondition("warning", expr, "5m", "30m"),),
-        dashboard="families",
         meaning="The header is `anthropic-sampling-intent`; with `x-` in front it is silently ignored (002).",
         impact="These calls get neither the intent nor its latency, and nothing fails that would show it.",
         guard=f"A try by hand: more than {plain(kit.g.wrong_headers)} calls in 15 minutes are needed.",
         diagnosis=(
-            DiagnosisStep(
-                "Which route and process?", wrong.increase(kit.w("1h")).sum("job", "instance", ROUTE).topk(10)
-            ),
-            DiagnosisStep(
-                "All reasons of intent",
-                kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS, mechanism="intent"), "15m", "reason"),
-            ),
-        ),
+            ("Which route and process?", wrong.increase(kit.w("1h")).sum("job", "instance", ROUTE).topk(10)),
+            ("All reasons of intent",
+                kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS, mechanism="intent"), "15m", "reason"))),
         mitigation=(
-            (
-                "002: send `anthropic-sampling-intent: deterministic|creative|balanced`, with "
-                "`anthropic-beta: tools-2024-08-06` and `stream: true`."
-            ),
-            (
-                "002: right after the client is made, check that a first answer carries "
-                "`x-anthropic-layer-zero: true`."
-            ),
-        ),
-        source="A: 002; C: guard",
-    )
+            ("002: send `anthropic-sampling-intent: deterministic|creative|balanced`, with `anthropic-beta: "
+             "tools-2024-08-06` and `stream: true`."),
+            ("002: right after the client is made, check that a first answer carries "
+             "`x-anthropic-layer-zero: true`.")),
+    )  # fmt: skip
 
 
 def _not_repeatable(kit: Kit) -> Alert:
@@ -204,40 +131,29 @@ def _not_repeatable(kit: Kit) -> Alert:
     different = kit.b.counter(c.INTENT_REPEATS, intent="deterministic", result="different")
     expr = kit.guarded(low, kit.grown(different, "1h").above(kit.g.different_answers))
     return Alert(
-        name="LLMAnswersNotRepeatable",
-        kind="symptom",
+        name="LLMAnswersNotRepeatable", kind="symptom", dashboard="families", source="A: 002; C: guard",
         summary="Deterministic requests do not get the same answer twice.",
-        description="Of the repeated deterministic requests of {{ $labels.job }}, {{ $value | "
-        "humanizePercentage }} got the same answer over the last hour "
-        f"(threshold: {percent(kit.t.consistency_low)}; expected: {percent(kit.t.consistency_expected)}).",
+        description="Of the repeated deterministic requests of {{ $labels.job }}, "
+        "{{ $value | humanizePercentage }} got the same answer over the last hour (threshold: "
+        f"{percent(kit.t.consistency_low)}; expected: {percent(kit.t.consistency_expected)}).",
         conditions=(AlertCondition("warning", expr, "10m", "30m"),),
-        dashboard="families",
         meaning="Requests with the same digest and intent `deterministic` differ in their answers.",
         impact="Whatever relies on repeatable answers (caches, tests, audits) is wrong.",
         guard=f"1 of 500 is below {percent(kit.t.consistency_low)}: more than "
         f"{plain(kit.g.different_answers)} different answers in the hour are needed.",
         diagnosis=(
-            DiagnosisStep("Which route and model?", kit.grown(different, "1h", MODEL, ROUTE).topk(10)),
-            DiagnosisStep(
-                "Was the layer there at all?",
-                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="intent"), "15m", "verdict"),
-            ),
-        ),
+            ("Which route and model?", kit.grown(different, "1h", MODEL, ROUTE).topk(10)),
+            ("Was the layer there at all?",
+                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="intent"), "15m", "verdict"))),
         mitigation=(
             "002: only streamed requests are deterministic; without `stream: true` the old path answers.",
-            (
-                "002: look for what changes in the prompt (time, random id): the digest is of the request as "
-                "sent, so a proxy may add it."
-            ),
-            (
-                "002: an SDK that caches old logic: restart with the current one. Models before "
-                "`claude-3-5-sonnet-20240620` are downgraded silently."
-            ),
-            "During a roll-out: do not advance (gate: 99.9 %).",
-        ),
-        source="A: 002; C: guard",
+            ("002: look for what changes in the prompt (time, random id): the digest is of the request as "
+             "sent, so a proxy may add it."),
+            ("002: an SDK that caches old logic: restart with the current one. Models before "
+             "`claude-3-5-sonnet-20240620` are downgraded silently."),
+            "During a roll-out: do not advance (gate: 99.9 %)."),
         muted_by=(layer_gone("intent"),),
-    )
+    )  # fmt: skip
 
 
 def _creative_surge(kit: Kit) -> Alert:
@@ -250,29 +166,25 @@ def _creative_surge(kit: Kit) -> Alert:
         growth.above(kit.t.creative_surge), kit.grown(creative, "15m").above(kit.g.creative_calls)
     )
     return Alert(
-        name="LLMCreativeSurge",
-        kind="cause",
+        name="LLMCreativeSurge", kind="cause", dashboard="families", source="A: 002; C: guard",
         summary="The share of creative calls has surged.",
-        description="The share of creative calls of {{ $labels.job }} grew by {{ $value | humanizePercentage "
-        "}} against an hour ago "
-        f"(threshold: {percent(kit.t.creative_surge)}).",
+        description="The share of creative calls of {{ $labels.job }} grew by "
+        "{{ $value | humanizePercentage }} against an hour ago (threshold: "
+        f"{percent(kit.t.creative_surge)}).",
         conditions=(AlertCondition("info", expr, "5m", "30m"),),
-        dashboard="families",
         meaning="Many more calls than an hour ago ask for the intent `creative` (002 saw it at the evening "
         "peak).",
         impact="Creative answers are longer and are never repeated: more load, tokens and money are to come.",
         guard=f"From 1 to 5 calls is 400 %: more than {plain(kit.g.creative_calls)} creative calls in 15 "
         "minutes are needed. A share that was 0 an hour ago has no growth and does not count.",
         diagnosis=(
-            DiagnosisStep("Share of each intent", kit.b.recorded(r.ARTICLE_NAMES["intent_distribution"])),
-            DiagnosisStep("Which routes?", kit.rate(creative, "15m", ROUTE).topk(10)),
-            DiagnosisStep(
-                "Room in the rate limits?", kit.rate(kit.b.counter(c.ATTEMPTS, status="429"), "15m", MODEL)
-            ),
-        ),
+            ("Share of each intent", kit.b.recorded(r.ARTICLE_NAMES["intent_distribution"])),
+            ("Which routes?", kit.rate(creative, "15m", ROUTE).topk(10)),
+            ("Room in the rate limits?", kit.rate(kit.b.counter(c.ATTEMPTS, status="429"), "15m", MODEL))),
         mitigation=(
             "002: scale out (its autoscaler acts on this figure), before latency follows.",
-            "Check rate limits and budget: LLMRateLimitNear, LLMCostSpike.",
-        ),
-        source="A: 002; C: guard",
-    )
+            "Check rate limits and budget: LLMRateLimitNear, LLMCostSpike."),
+    )  # fmt: skip
+
+
+ALERTS = (_quality, _pruned_share, _context, _wrong_header, _not_repeatable, _creative_surge)

@@ -27,29 +27,19 @@ from lz_otel.bundle.promql import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lz_otel.bundle.promql import Expr
-
-
-def alerts(kit: Kit) -> Iterator[Alert]:
-    """Yield the alerts of this file."""
-    yield _gone(kit)
-    yield _hit_rate(kit)
-    yield _fallbacks(kit)
-    yield _slow(kit)
-    yield _engine_slow(kit)
 
 
 def _reasons(kit: Kit) -> DiagnosisStep:
     rate = kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS), "5m", "mechanism", "reason")
-    return DiagnosisStep("Why do calls fall back? (per minute)", 60 * rate)
+    return ("Why do calls fall back? (per minute)", 60 * rate)
 
 
 def verdicts(kit: Kit) -> DiagnosisStep:
     """Return the step of a diagnosis that asks for the verdicts."""
-    return DiagnosisStep(
-        "What are the verdicts?", kit.rate(kit.b.counter(c.FAST_PATH_CALLS), "10m", "mechanism", "verdict")
+    return (
+        "What are the verdicts?",
+        kit.rate(kit.b.counter(c.FAST_PATH_CALLS), "10m", "mechanism", "verdict"),
     )
 
 
@@ -63,15 +53,12 @@ def _gone(kit: Kit) -> Alert:
     # Window and `for` together are shorter than the `for` of all that it mutes: a symptom that is first has
     # been sent before the cause can mute it.
     return Alert(
-        name="LLMFastPathGone",
-        kind="cause",
+        name="LLMFastPathGone", kind="cause", dashboard="families", source="C; 000 describes the outage",
         summary="A fast path that was in use serves nothing any more.",
         description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls "
-        "of {{ $labels.job }} over "
-        f"5 minutes (threshold: {percent(kit.t.fast_path_gone)}), and more than {plain(kit.g.hits_before)} "
-        "calls within the last day.",
+        f"of {{{{ $labels.job }}}} over 5 minutes (threshold: {percent(kit.t.fast_path_gone)}), and more "
+        f"than {plain(kit.g.hits_before)} calls within the last day.",
         conditions=(AlertCondition("warning", expr, "3m", "30m"),),
-        dashboard="families",
         meaning="The layer is down, switched off, or no longer asked for. Calls take the full inference "
         "instead.",
         impact="No errors (000: the fall-back is seamless): calls take their full latency and price, 30 ms "
@@ -81,85 +68,56 @@ def _gone(kit: Kit) -> Alert:
         diagnosis=(
             verdicts(kit),
             _reasons(kit),
-            DiagnosisStep("Did a release come with it?", kit.b.gauge(c.BUILD_INFO).count("job", "version")),
-        ),
+            ("Did a release come with it?", kit.b.gauge(c.BUILD_INFO).count("job", "version"))),
         mitigation=(
-            (
-                "All mechanisms of one provider at once: the provider; see its status page, and wait: calls "
-                "are answered all the same."
-            ),
+            ("All mechanisms of one provider at once: the provider; see its status page, and wait: calls are "
+             "answered all the same."),
             "One mechanism after a release: compare the requests' headers with the last version's.",
             "symbolic (000): only `us-east-1` is fully enabled; set `anthropic-region: us-east-1`.",
-            (
-                "Switched off on purpose (`POST /v1/layer-zero/control`, 003; `x-anthropic-layer-hint: "
-                "legacy`, 004): silence this alert for a day."
-            ),
-            "Watch cost and rate limits meanwhile: full inference uses more of both.",
-        ),
-        source="C; 000 describes the outage",
+            ("Switched off on purpose (`POST /v1/layer-zero/control`, 003; `x-anthropic-layer-hint: legacy`, "
+             "004): silence this alert for a day."),
+            "Watch cost and rate limits meanwhile: full inference uses more of both."),
         muted_by=(BURNING,),
-    )
+    )  # fmt: skip
 
 
 def _hit_rate(kit: Kit) -> Alert:
+    symbolic = [
+        kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict=verdicts), "30m", ROUTE)
+        for verdicts in ("hit", ELIGIBLE)
+    ]
+    by_route = ratio(*symbolic)
     low = kit.b.recorded(r.HITS_30M, mechanism="symbolic").below(kit.t.hit_rate_low)
     many = kit.grown(kit.b.counter(c.FAST_PATH_CALLS, verdict=ELIGIBLE), "30m", "mechanism").above(
         kit.g.calls
     )
     return Alert(
-        name="LLMHitRateLow",
-        kind="cause",
+        name="LLMHitRateLow", kind="cause", dashboard="families", source="A: 000",
         summary="Fewer calls than expected are served by the symbolic engine.",
         description="{{ $labels.mechanism }} served {{ $value | humanizePercentage }} of the eligible calls "
-        "of {{ $labels.job }} over "
-        f"30 minutes (threshold: {percent(kit.t.hit_rate_low)}; expected: {percent(kit.t.hit_rate_band_low)} "
-        f"to {percent(kit.t.hit_rate_band_high)}).",
+        f"of {{{{ $labels.job }}}} over 30 minutes (threshold: {percent(kit.t.hit_rate_low)}; expected: "
+        f"{percent(kit.t.hit_rate_band_low)} to {percent(kit.t.hit_rate_band_high)}).",
         conditions=(AlertCondition("warning", kit.guarded(low, many, on=("mechanism",)), "15m", "15m"),),
-        dashboard="families",
         meaning="Hits by all calls that could have hit (hits, misses and fallbacks; opted-out calls are in "
         "neither side).",
         impact="More calls run at full latency and price.",
         guard=f"A new route with cold fingerprints: more than {plain(kit.g.calls)} eligible calls in 30 "
         "minutes are needed.",
         diagnosis=(
-            DiagnosisStep(
-                "Which route has the lowest hit rate?",
-                ratio(
-                    kit.rate(
-                        kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="hit"), "30m", ROUTE
-                    ),
-                    kit.rate(
-                        kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict=ELIGIBLE), "30m", ROUTE
-                    ),
-                ).bottomk(10),
-            ),
+            ("Which route has the lowest hit rate?", by_route.bottomk(10)),
             _reasons(kit),
-            DiagnosisStep(
-                "Evidence of the engine, of hits and others",
-                kit.rate(kit.b.counter(c.SYMBOLIC_EVIDENCE), "30m", "signal"),
-            ),
-        ),
+            ("Evidence of the engine, of hits and others",
+                kit.rate(kit.b.counter(c.SYMBOLIC_EVIDENCE), "30m", "signal"))),
         mitigation=(
-            (
-                "000: retune the preprocessing of the prompts. By frequency: thinking words (41 %: think, "
-                "consider, step by step), vague quantifiers (28 %), unclosed `{` or `[` (15 %), "
-                "contradictory demands (9 %), another region (7 %)."
-            ),
-            (
-                "000: state the output schema first, ask for true or false instead of yes or no, use one "
-                "template per task."
-            ),
-            (
-                "Full-width punctuation, base64 payloads, `anyOf` in a schema and examples in the prompt all "
-                "lower the rate (000)."
-            ),
-        ),
-        source="A: 000",
-        muted_by=(
-            layer_gone(),
-            BURNING,
-        ),
-    )
+            ("000: retune the preprocessing of the prompts. By frequency: thinking words (41 %: think, "
+             "consider, step by step), vague quantifiers (28 %), unclosed `{` or `[` (15 %), contradictory "
+             "demands (9 %), another region (7 %)."),
+            ("000: state the output schema first, ask for true or false instead of yes or no, use one "
+             "template per task."),
+            ("Full-width punctuation, base64 payloads, `anyOf` in a schema and examples in the prompt all "
+             "lower the rate (000).")),
+        muted_by=(layer_gone(), BURNING),
+    )  # fmt: skip
 
 
 def _fallbacks(kit: Kit) -> Alert:
@@ -171,45 +129,31 @@ def _fallbacks(kit: Kit) -> Alert:
         on=("mechanism",),
     )
     return Alert(
-        name="LLMFallbacksHigh",
-        kind="cause",
+        name="LLMFallbacksHigh", kind="cause", dashboard="families",
+        source="A: 000 (5 a minute); C: the share",
         summary="Many calls ask for the fast path and do not get it.",
-        description='{{ $value | printf "%.1f" }} calls a minute of {{ $labels.job }} fell back from {{ '
-        "$labels.mechanism }} over 5 minutes "
-        f"(threshold: {plain(kit.t.fallbacks_per_minute)} a minute, and {percent(kit.t.fallback_share_high)} "
-        "of those that asked).",
+        description='{{ $value | printf "%.1f" }} calls a minute of {{ $labels.job }} fell back from '
+        f"{{{{ $labels.mechanism }}}} over 5 minutes (threshold: {plain(kit.t.fallbacks_per_minute)} a "
+        f"minute, and {percent(kit.t.fallback_share_high)} of those that asked).",
         conditions=(AlertCondition("warning", expr, "10m", "10m"),),
-        dashboard="families",
         meaning="Calls asked for the fast path and were served in full, or gave it up half-way.",
         impact="These calls are as slow and dear as without it; hedged ones are paid twice.",
         guard=f"Five a minute is nothing at ten thousand a minute: {percent(kit.t.fallback_share_high)} of "
         "the calls that asked are needed besides. Zeroing has an alert of its own, LLMZeroingFallbackHigh.",
         diagnosis=(
             _reasons(kit),
-            DiagnosisStep("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", ROUTE)).topk(10)),
-        ),
+            ("On which routes?", (60 * kit.rate(selected, "5m", "mechanism", ROUTE)).topk(10))),
         mitigation=(
-            (
-                "`schema_invalid`, `rejected`: the fast answer failed validation. Compare the schema with "
-                "what the engine may return; it takes formats literally (`true`, not `True`; double quotes)."
-            ),
-            (
-                "`fast_timeout`, `hedge_lost`: 000 gives the fast attempt 300 ms and the standard one 1200 "
-                "ms; look at LLMFastPathSlow."
-            ),
-            (
-                "`silent`, `no_beta`, `not_streaming`, `unsupported_model`, `wrong_header`: the request asks "
-                "wrongly; see LLMIntentWrongHeader."
-            ),
+            ("`schema_invalid`, `rejected`: the fast answer failed validation. Compare the schema with what "
+             "the engine may return; it takes formats literally (`true`, not `True`; double quotes)."),
+            ("`fast_timeout`, `hedge_lost`: 000 gives the fast attempt 300 ms and the standard one 1200 ms; "
+             "look at LLMFastPathSlow."),
+            ("`silent`, `no_beta`, `not_streaming`, `unsupported_model`, `wrong_header`: the request asks "
+             "wrongly; see LLMIntentWrongHeader."),
             "`not_served`, `served_standard`: the provider had no room; nothing to do but wait.",
-            "`gateway_fallback`, `gateway_retry`: look at the gateway.",
-        ),
-        source="A: 000 (5 a minute); C: the share",
-        muted_by=(
-            layer_gone(),
-            PROVIDER_FAILING,
-        ),
-    )
+            "`gateway_fallback`, `gateway_retry`: look at the gateway."),
+        muted_by=(layer_gone(), PROVIDER_FAILING),
+    )  # fmt: skip
 
 
 def _slow(kit: Kit) -> Alert:
@@ -224,52 +168,34 @@ def _slow(kit: Kit) -> Alert:
 
     quick, other = kit.t.symbolic_p95_seconds, kit.t.fast_p95_seconds
     return Alert(
-        name="LLMFastPathSlow",
-        kind="symptom",
+        name="LLMFastPathSlow", kind="symptom", dashboard="families",
+        source="A: 000 (300 ms time-out of the fast attempt); C: the other mechanisms",
         summary="The fast path is slow.",
         description="The slowest 5 % of the calls of {{ $labels.job }} that {{ $labels.mechanism }} served "
-        "took {{ $value | humanizeDuration }} or longer over 10 minutes "
-        f"(threshold: {plain(quick)} s for symbolic, {plain(other)} s for the others).",
-        conditions=(
-            AlertCondition(
-                "warning", late(quick, symbolic=True).or_(late(other, symbolic=False)), "10m", "15m"
-            ),
-        ),
-        dashboard="families",
+        f"took {{{{ $value | humanizeDuration }}}} or longer over 10 minutes (threshold: {plain(quick)} s "
+        f"for symbolic, {plain(other)} s for the others).",
+        conditions=(AlertCondition("warning", late(quick, symbolic=True).or_(late(other, symbolic=False)),
+                "10m", "15m"),),
         meaning="Answered calls that a mechanism served take too long, from first attempt to last byte. The "
-        "symbolic engine is "
-        f"judged by {plain(quick)} s, the others, which shorten an inference, by {plain(other)} s.",
+        f"symbolic engine is judged by {plain(quick)} s, the others, which shorten an inference, by "
+        f"{plain(other)} s.",
         impact="Users wait where they used not to; hedges lose against the standard attempt.",
         guard="One path holds 25 ms and 2 s, so each mechanism is judged for itself; more than "
         f"{plain(kit.g.calls)} calls are needed.",
         diagnosis=(
-            DiagnosisStep(
-                "Is it the engine? Its own p95, warm",
-                kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"),
-            ),
-            DiagnosisStep(
-                "Or cold starts? Calls with a new fingerprint per second",
-                kit.rate(kit.b.count(c.ENGINE_DURATION, cold="true"), "10m", "mechanism"),
-            ),
-            DiagnosisStep("Or retries?", kit.attempts_per_call("10m")),
-        ),
+            ("Is it the engine? Its own p95, warm",
+                kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false")),
+            ("Or cold starts? Calls with a new fingerprint per second",
+                kit.rate(kit.b.count(c.ENGINE_DURATION, cold="true"), "10m", "mechanism")),
+            ("Or retries?", kit.attempts_per_call("10m"))),
         mitigation=(
-            (
-                "Engine fast, calls slow: the network, a proxy, or the client's pool. Look at connection "
-                "time-outs."
-            ),
-            (
-                "Many cold starts: the first call of a fingerprint compiles for about 120 ms (000). Fix the "
-                "template, so that fingerprints repeat."
-            ),
-            "Engine slow: the provider. Raise the time-out of the fast attempt, or skip it for now.",
-        ),
-        source="A: 000 (300 ms time-out of the fast attempt); C: the other mechanisms",
-        muted_by=(
-            BURNING,
-            PROVIDER_FAILING,
-        ),
-    )
+            ("Engine fast, calls slow: the network, a proxy, or the client's pool. Look at connection "
+             "time-outs."),
+            ("Many cold starts: the first call of a fingerprint compiles for about 120 ms (000). Fix the "
+             "template, so that fingerprints repeat."),
+            "Engine slow: the provider. Raise the time-out of the fast attempt, or skip it for now."),
+        muted_by=(BURNING, PROVIDER_FAILING),
+    )  # fmt: skip
 
 
 def _engine_slow(kit: Kit) -> Alert:
@@ -278,39 +204,28 @@ def _engine_slow(kit: Kit) -> Alert:
     many = kit.grown(warm, "10m", "mechanism").above(kit.g.calls)
     expr = kit.guarded(p95.above(kit.t.engine_p95_seconds), many, on=("mechanism",))
     return Alert(
-        name="LLMFastEngineSlow",
-        kind="cause",
+        name="LLMFastEngineSlow", kind="cause", dashboard="families", source="C, from 000's figures",
         summary="The fast engine itself is slow.",
-        description="By its own report the engine of {{ $labels.mechanism }} needed {{ $value | "
-        "humanizeDuration }} or longer for the slowest 5 % "
-        f"of the warm calls of {{{{ $labels.job }}}} over 10 minutes (threshold: "
-        f"{plain(kit.t.engine_p95_seconds)} s).",
+        description="By its own report the engine of {{ $labels.mechanism }} needed "
+        "{{ $value | humanizeDuration }} or longer for the slowest 5 % of the warm calls of "
+        f"{{{{ $labels.job }}}} over 10 minutes (threshold: {plain(kit.t.engine_p95_seconds)} s).",
         conditions=(AlertCondition("warning", expr, "10m", "15m"),),
-        dashboard="families",
         meaning="The time in the response header, of calls whose fingerprint had been seen before. 000: 19 "
         "to 23 ms warm, p95 28 to 38 ms.",
         impact="The gain of the fast path shrinks.",
         guard=f"Cold starts are left out; more than {plain(kit.g.calls)} warm calls in 10 minutes are "
         "needed.",
         diagnosis=(
-            DiagnosisStep(
-                "Which route?",
-                kit.b.quantile(
-                    0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", ROUTE), cold="false"
-                ).topk(10),
-            ),
-            DiagnosisStep(
-                "Median beside it: are all slow, or a few?",
-                kit.b.quantile(0.5, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"),
-            ),
-        ),
+            ("Which route?",
+                kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", ROUTE),
+                    cold="false").topk(10)),
+            ("Median beside it: are all slow, or a few?",
+                kit.b.quantile(0.5, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"))),
         mitigation=(
             "All routes: the provider is loaded; wait, and tell them.",
-            "One route: its schema or template grew. Split it.",
-        ),
-        source="C, from 000's figures",
-        muted_by=(
-            Mute("LLMFastPathSlow", ("mechanism",)),
-            BURNING,
-        ),
-    )
+            "One route: its schema or template grew. Split it."),
+        muted_by=(Mute("LLMFastPathSlow", ("mechanism",)), BURNING),
+    )  # fmt: skip
+
+
+ALERTS = (_gone, _hit_rate, _fallbacks, _slow, _engine_slow)

@@ -61,7 +61,7 @@ def groups(config: Config) -> dict[str, list[Alert]]:
         ConfigurationError: ``disabled_alerts`` names an alert that does not exist.
     """
     kit = Kit(config)
-    every = {name: [alert for part in parts for alert in part.alerts(kit)] for name, parts in GROUPS.items()}
+    every = {name: [make(kit) for part in parts for make in part.ALERTS] for name, parts in GROUPS.items()}
     known = {alert.name for group in every.values() for alert in group}
     for name in config.disabled_alerts:
         if name not in known:

@@ -53,8 +53,8 @@ def runbook(config: Config, alert: Alert) -> str:
         'Narrow each query down with `job="…"` from the alert.',
         "",
     ]
-    for number, step in enumerate(alert.diagnosis, 1):
-        lines += [f"{number}. {step.question}", "", *_code(step.expr.text, "   "), ""]
+    for number, (question, expr) in enumerate(alert.diagnosis, 1):
+        lines += [f"{number}. {question}", "", *_code(expr.text, "   "), ""]
     lines += ["## Mitigation", ""]
     lines += [f"{number}. {step}" for number, step in enumerate(alert.mitigation, 1)]
     lines += ["", "## When it fires", ""]

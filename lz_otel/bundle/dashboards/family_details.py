@@ -47,44 +47,24 @@ def _symbolic(q: Queries) -> list[Tile]:
         return Query(expr, f"{word} p{round(p * 100)}", colour)
 
     return [
-        lines(
-            "Inside the expected band?",
+        lines("Inside the expected band?",
             f"Article 000 expects {t.hit_rate_band_low:.1%} to {t.hit_rate_band_high:.1%}; under "
             f"{t.hit_rate_low:.0%} an alert fires.",
             Query(q.hit(mechanism="symbolic"), "hit rate", style.FAST),
-            unit="percentunit",
-            size=THIRD,
-            axis=(0, 1),
-            empty=empty,
-            limits=style.target_line(t.hit_rate_low, t.hit_rate_band_low, t.hit_rate_band_high),
-        ),
-        lines(
-            "Time in the engine",
+            unit="percentunit", size=THIRD, axis=(0, 1), empty=empty,
+            limits=style.target_line(t.hit_rate_low, t.hit_rate_band_low, t.hit_rate_band_high)),
+        lines("Time in the engine",
             "What the engine itself reports (000): warm 19 to 23 ms, cold about 120 ms more.",
             engine(0.5, "false"),
             engine(0.95, "false"),
             engine(0.5, "true"),
-            unit="s",
-            size=THIRD,
-            interval="5m",
-            limits=style.target_line(t.engine_p95_seconds),
-            empty=empty,
-        ),
-        lines(
-            "Evidence per minute",
+            unit="s", size=THIRD, interval="5m", limits=style.target_line(t.engine_p95_seconds), empty=empty),
+        lines("Evidence per minute",
             "Signals seen, of hits and others. A contradiction says hit, and bills output all the same.",
             Query(q.per_minute(c.SYMBOLIC_EVIDENCE, "signal"), "{{signal}}"),
-            unit="cpm",
-            size=THIRD,
-            empty=empty,
-            colours={
-                "header": style.FAST,
-                "zero_output": style.FULL,
-                "input_match": "purple",
-                "contradiction": style.BAD,
-            },
-        ),
-    ]
+            unit="cpm", size=THIRD, empty=empty,
+            colours={"header": style.FAST, "zero_output": style.FULL, "input_match": "purple",
+                "contradiction": style.BAD})]  # fmt: skip
 
 
 def _pruning(q: Queries) -> list[Tile]:
@@ -92,40 +72,22 @@ def _pruning(q: Queries) -> list[Tile]:
     pruned = q.per_second(c.PRUNED_TOKENS, "lz_group") / q.per_second(c.ORIGINAL_TOKENS, "lz_group").above(0)
     against = q.quality(lz_group=config.pruned_group).op("/", q.quality(lz_group=config.control_group))
     return [
-        lines(
-            "Tokens pruned",
+        lines("Tokens pruned",
             f"Pruned / original tokens by group, beside the prune_ratio asked for; {t.pruned_share_low:.0%} "
-            "to "
-            f"{t.pruned_share_high:.0%} is healthy (001).",
+            f"to {t.pruned_share_high:.0%} is healthy (001).",
             Query(pruned, "{{lz_group}}"),
             Query(q.b.quantile(0.5, c.REQUESTED_RATIO, NOW), "asked for, p50", style.GIVEN_UP),
-            unit="percentunit",
-            size=THIRD,
-            limits=style.target_line(t.pruned_share_low, t.pruned_share_high),
-            empty=f"pruning {OFF}",
-        ),
-        lines(
-            "Effectiveness",
+            unit="percentunit", size=THIRD, limits=style.target_line(t.pruned_share_low, t.pruned_share_high),
+            empty=f"pruning {OFF}"),
+        lines("Effectiveness",
             f"Mean quality of the group {config.pruned_group} / that of {config.control_group}. Below "
             f"{t.effectiveness_tune:g}: tune. Below {t.effectiveness_low:g} for 5 minutes: an alert (001).",
             Query(against, "pruned / control", style.FULL),
-            unit="none",
-            size=THIRD,
-            axis=(0.94, 1.02),
-            decimals=3,
-            limits=style.target_line(t.effectiveness_low, t.effectiveness_tune),
-            empty="no quality reported",
-        ),
-        lines(
-            "Context preservation",
-            "Absent or zero: no <context> tag is in use.",
+            unit="none", size=THIRD, axis=(0.94, 1.02), decimals=3,
+            limits=style.target_line(t.effectiveness_low, t.effectiveness_tune), empty="no quality reported"),
+        lines("Context preservation", "Absent or zero: no <context> tag is in use.",
             Query(q.b.quantile(0.95, c.CONTEXT_PRESERVATION, NOW), "p95", style.FULL),
-            unit="s",
-            size=THIRD,
-            interval="5m",
-            empty="no <context> tag in use",
-        ),
-    ]
+            unit="s", size=THIRD, interval="5m", empty="no <context> tag in use")]  # fmt: skip
 
 
 def _intent(q: Queries) -> list[Tile]:
@@ -153,57 +115,30 @@ def _intent(q: Queries) -> list[Tile]:
         q.per_second(c.INTENT_TRANSITIONS, window="1h"),
     )
     return [
-        lines(
-            "Share of each intent",
-            "A jump of creative is load to come (002).",
+        lines("Share of each intent", "A jump of creative is load to come (002).",
             Query(share.above(0), "{{intent}}"),
-            unit="percentunit",
-            size=QUARTER,
-            stacked=True,
-            axis=(0, 1),
-            empty=f"intent {OFF}",
-            colours={
-                "deterministic": "blue",
-                "creative": "purple",
-                "balanced": "#37c8c3",
-                "other": style.GIVEN_UP,
-            },
-        ),
-        lines(
-            "Same answer to the same question?",
+            unit="percentunit", size=QUARTER, stacked=True, axis=(0, 1), empty=f"intent {OFF}",
+            colours={"deterministic": "blue", "creative": "purple", "balanced": "#37c8c3",
+                "other": style.GIVEN_UP}),
+        lines("Same answer to the same question?",
             f"Share of repeated deterministic requests with the same output: {t.consistency_expected:.2%} "
-            "expected, "
-            f"an alert below {t.consistency_low:.1%} (002).",
+            f"expected, an alert below {t.consistency_low:.1%} (002).",
             same("deterministic")._replace(colour=style.FULL),
-            unit="percentunit",
-            size=QUARTER,
-            axis=(0.99, 1),
-            decimals=2,
-            limits=style.target_line(t.consistency_low),
-            empty="no repeated request",
-        ),
-        lines(
-            "Creative repeats, changes of intent",
+            unit="percentunit", size=QUARTER, axis=(0.99, 1), decimals=2,
+            limits=style.target_line(t.consistency_low), empty="no repeated request"),
+        lines("Creative repeats, changes of intent",
             f"Creative answers should repeat in at most {t.creative_same_high:.0%}. Changes are of "
             "consecutive calls of a session.",
             same("creative")._replace(colour="purple"),
             Query(changed, "intent changed in session", style.GIVEN_UP),
-            unit="percentunit",
-            size=QUARTER,
-            limits=style.target_line(t.creative_same_high),
-            empty="no repeats, no sessions",
-        ),
-        lines(
-            "First token on the fast path",
+            unit="percentunit", size=QUARTER, limits=style.target_line(t.creative_same_high),
+            empty="no repeats, no sessions"),
+        lines("First token on the fast path",
             "A classic histogram has no standard deviation; half of p84 - p16 stands in for it.",
             first(0.5),
             first(0.95),
             Query((upper - lower) / 2, "spread (about 1 sd)", style.GIVEN_UP),
-            unit="s",
-            size=QUARTER,
-            empty="no streams",
-        ),
-    ]
+            unit="s", size=QUARTER, empty="no streams")]  # fmt: skip
 
 
 def _zeroing(q: Queries) -> list[Tile]:
@@ -219,56 +154,28 @@ def _zeroing(q: Queries) -> list[Tile]:
         c.ZEROING_LAYERS, state="all"
     ).above(0)
     return [
-        lines(
-            "Share of parameters zeroed",
+        lines("Share of parameters zeroed",
             f"{t.params_ratio_healthy_low:g} to {t.params_ratio_healthy_high:g} is healthy, under "
             f"{t.params_ratio_low:g} timid, over {t.params_ratio_high:g} too much (003).",
             Query(q.b.mean(c.ZEROING_PARAMS_RATIO, NOW), "mean", shades["p95"]),
             Query(q.b.quantile(0.1, c.ZEROING_PARAMS_RATIO, NOW), "p10", shades["p50"]),
             Query(q.b.quantile(0.9, c.ZEROING_PARAMS_RATIO, NOW), "p90", shades["p99"]),
-            unit="percentunit",
-            size=QUARTER,
-            axis=(0, 1),
-            empty=empty,
-            limits=style.target_line(
-                t.params_ratio_low,
-                t.params_ratio_healthy_low,
-                t.params_ratio_healthy_high,
-                t.params_ratio_high,
-            ),
-        ),
-        lines(
-            "Zeroing fallback rate",
-            (
-                f"Over {t.zeroing_fallback_high:.0%} for 5 minutes: raise zeroing_threshold by "
-                f"{t.zeroing_step:.0%} (003)."
-            ),
+            unit="percentunit", size=QUARTER, axis=(0, 1), empty=empty,
+            limits=style.target_line(t.params_ratio_low, t.params_ratio_healthy_low,
+                t.params_ratio_healthy_high, t.params_ratio_high)),
+        lines("Zeroing fallback rate",
+            f"Over {t.zeroing_fallback_high:.0%} for 5 minutes: raise zeroing_threshold by "
+            f"{t.zeroing_step:.0%} (003).",
             Query(fallbacks, "fallback", style.FALLBACK),
-            unit="percentunit",
-            size=QUARTER,
-            limits=style.target_line(t.zeroing_fallback_high),
-            interval="5m",
-            empty=empty,
-        ),
-        lines(
-            "Mask switches per event",
-            "Near zero with many events: the routing is stuck.",
+            unit="percentunit", size=QUARTER, limits=style.target_line(t.zeroing_fallback_high),
+            interval="5m", empty=empty),
+        lines("Mask switches per event", "Near zero with many events: the routing is stuck.",
             Query(switches, "switches", style.FULL),
-            unit="none",
-            size=QUARTER,
-            empty="no masks seen",
-        ),
-        lines(
-            "Routing confidence and layers",
-            "Confidence of the router, and the share of layers zeroed.",
+            unit="none", size=QUARTER, empty="no masks seen"),
+        lines("Routing confidence and layers", "Confidence of the router, and the share of layers zeroed.",
             Query(q.b.quantile(0.5, c.ZEROING_CONFIDENCE, NOW), "confidence p50", style.FULL),
             Query(layers, "layers zeroed", "purple"),
-            unit="percentunit",
-            size=QUARTER,
-            axis=(0, 1),
-            empty=empty,
-        ),
-    ]
+            unit="percentunit", size=QUARTER, axis=(0, 1), empty=empty)]  # fmt: skip
 
 
 def _scheduling(q: Queries) -> list[Tile]:
@@ -276,44 +183,21 @@ def _scheduling(q: Queries) -> list[Tile]:
     vendor = Builder()
     empty = "vendor endpoint not scraped"
     return [
-        lines(
-            "Sharing and anchors",
+        lines("Sharing and anchors",
             f"Gauges of the vendor endpoint (004): shared above {t.vendor_cache_hit_low:.0%}, anchors above "
             f"{t.anchor_efficiency_low:.0%}. Not filtered: the endpoint is scraped as a job of its own; "
             "beside it the share that each service saw itself.",
             Query(vendor.gauge(VENDOR_CACHE_HIT_RATE, layer="zero").min("job"), "shared, {{job}}"),
-            Query(
-                vendor.gauge(VENDOR_SLICE_EFFICIENCY, block_type="anchor").min("block_type"),
-                "anchor block efficiency",
-                "purple",
-            ),
-            unit="percentunit",
-            size=THIRD,
-            axis=(0, 1),
-            patterns={"^shared": style.FULL},
-            empty=empty,
-            limits=style.target_line(t.vendor_cache_hit_low, t.anchor_efficiency_low),
-        ),
-        lines(
-            "Decompression p95 (vendor)",
-            "The worst of the instances; a p95 cannot be averaged.",
-            Query(
-                vendor.gauge(VENDOR_DECOMPRESSION_P95, precision=Regex(".+")).max("precision"),
-                "{{precision}}",
-            ),
-            unit="ms",
-            size=THIRD,
-            limits=style.target_line(t.decompression_p95_ms),
-            empty=empty,
-        ),
-        lines(
-            "Risk of sharing",
+            Query(vendor.gauge(VENDOR_SLICE_EFFICIENCY, block_type="anchor").min("block_type"),
+                "anchor block efficiency", "purple"),
+            unit="percentunit", size=THIRD, axis=(0, 1), patterns={"^shared": style.FULL}, empty=empty,
+            limits=style.target_line(t.vendor_cache_hit_low, t.anchor_efficiency_low)),
+        lines("Decompression p95 (vendor)", "The worst of the instances; a p95 cannot be averaged.",
+            Query(vendor.gauge(VENDOR_DECOMPRESSION_P95, precision=Regex(".+")).max("precision"),
+                "{{precision}}"),
+            unit="ms", size=THIRD, limits=style.target_line(t.decompression_p95_ms), empty=empty),
+        lines("Risk of sharing",
             "Estimates per minute: near-equal prompts, and entities of another request in an answer.",
             Query(q.per_minute(c.SIMILAR_CALLS), "similar calls", style.FULL),
             Query(q.per_minute(c.GHOST_ENTITIES), "ghost entities", style.BAD),
-            unit="cpm",
-            size=THIRD,
-            interval="5m",
-            empty=f"scheduling {OFF}",
-        ),
-    ]
+            unit="cpm", size=THIRD, interval="5m", empty=f"scheduling {OFF}")]  # fmt: skip

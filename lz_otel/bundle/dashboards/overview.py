@@ -97,68 +97,37 @@ def _totals(board: Board, q: OverviewQueries) -> None:
     switched_on = 0 * q.now(r.VERDICTS, mechanism=Not(SHORTENING))
     cost = HOUR * q.now(r.COST)
     overspent = q.now(r.OVERSPENT)
-    board.row(
-        "",
-        stat(
-            "On fire",
-            "Firing alerts of this bundle; the list is at the bottom.",
+    board.row("",
+        stat("On fire", "Firing alerts of this bundle; the list is at the bottom.",
             Query(firing("critical").count().or_zero(), "page", steps=((None, style.GOOD), (1, style.BAD))),
             Query(firing("warning").count().or_zero(), "ticket", steps=((None, style.GOOD), (1, style.WARN))),
-            unit="none",
-            size=(3, 4),
-            empty="0",
-        ),
-        stat(
-            "Calls answered",
-            (
-                "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in "
-                "neither side."
-            ),
+            unit="none", size=(3, 4), empty="0"),
+        stat("Calls answered",
+            "Share of finished calls that ended ok. Calls that the caller cancelled or abandoned are in "
+            "neither side.",
             Query(1 - ratio(q.now(r.CALLS, lz_ending=FAILED_ENDINGS), finished)),
-            unit="percentunit",
-            decimals=2,
-            empty=NO_CALLS,
-            steps=((None, style.BAD), (0.95, style.WARN), (0.99, style.GOOD)),
-        ),
-        stat(
-            "On the fast path",
+            unit="percentunit", decimals=2, empty=NO_CALLS,
+            steps=((None, style.BAD), (0.95, style.WARN), (0.99, style.GOOD))),
+        stat("On the fast path",
             'Share of answered calls served without a full inference. "off": no mechanism has been seen.',
             Query(fast.or_(switched_on).op("/", answered.above(0))),
-            unit="percentunit",
-            decimals=1,
-            empty="off",
-        ),
-        stat(
-            "Typical latency",
-            (
-                "Median of answered calls per path, first byte sent to last byte read. Tails are in the "
-                "chart below."
-            ),
+            unit="percentunit", decimals=1, empty="off"),
+        stat("Typical latency",
+            "Median of answered calls per path, first byte sent to last byte read. Tails are in the chart "
+            "below.",
             Query(q.latency(0.5, "fast"), "fast", style.FAST),
             Query(q.latency(0.5, "full"), "full", style.FULL),
-            unit="s",
-            size=(5, 4),
-            empty="no calls",
-        ),
-        stat(
-            "Fallback share",
+            unit="s", size=(5, 4), empty="no calls"),
+        stat("Fallback share",
             "Share of the calls that asked for the fast path and did not get it, or gave it up.",
             Query(1 - q.verdicts(ASKED, "hit", span=False, mechanism=Not(NO_FAMILIES))),
-            unit="percentunit",
-            decimals=1,
-            steps=style.rising(t.zeroing_fallback_high, 0.2),
-            empty="off",
-        ),
-        stat(
-            "Money per hour",
+            unit="percentunit", decimals=1, steps=style.rising(t.zeroing_fallback_high, 0.2), empty="off"),
+        stat("Money per hour",
             "Spend at the present rate, and what the same calls would have cost more at full price.",
             Query(cost, "spent", style.FULL),
             Query(HOUR * (q.now(r.SAVED) - overspent.or_zero()), "saved", style.FAST),
-            unit="currencyUSD",
-            decimals=2,
-            empty="no priced calls",
-        ),
-    )
+            unit="currencyUSD", decimals=2, empty="no priced calls"),
+    )  # fmt: skip
 
 
 def _answers(board: Board, q: OverviewQueries) -> None:
@@ -167,162 +136,93 @@ def _answers(board: Board, q: OverviewQueries) -> None:
     overspent = q.now(r.OVERSPENT)
     steps = q.over(r.MODEL_FALLBACKS, "from", "to").above(0)
     steps = steps.label_join("reason", " to ", "from", "to").label_replace("mechanism", "model", "", "")
-    board.row(
-        "",
-        lines(
-            "How are calls answered?",
-            "Every call once, by what became of it.",
+    fallbacks = q.over(r.FALLBACKS, "mechanism", "reason").above(0).or_(steps.sum("mechanism", "reason"))
+    board.row("",
+        lines("How are calls answered?", "Every call once, by what became of it.",
             Query(fast, "fast", style.FAST),
             Query(q.now(r.CALLS, lz_ending="ok", lz_path="full"), "full", style.FULL),
             Query(q.now(r.CALLS, lz_ending=FAILED_ENDINGS), "failed", style.BAD),
             Query(q.now(r.CALLS, lz_ending=("cancelled", "abandoned")), "given up by caller", style.GIVEN_UP),
-            unit="reqps",
-            size=(8, 8),
-            stacked=True,
-            empty=NO_CALLS,
-        ),
-        sum_up(
-            "What falls back, and why?",
+            unit="reqps", size=(8, 8), stacked=True, empty=NO_CALLS),
+        sum_up("What falls back, and why?",
             'Fallbacks in the range by mechanism and reason. "model": one model stepped in for another '
             "within an operation (not filtered by provider and model).",
             {"mechanism": "mechanism", "reason": "reason"},
-            Column(
-                "calls",
-                q.over(r.FALLBACKS, "mechanism", "reason")
-                .above(0)
-                .or_(steps.sum("mechanism", "reason"))
-                .topk(10),
-                steps=((None, style.FALLBACK),),
-                gauge=True,
-            ),
-            size=(8, 8),
-            empty="nothing fell back",
-        ),
-        lines(
-            "What does it cost and save?",
+            Column("calls", fallbacks.topk(10), steps=((None, style.FALLBACK),), gauge=True),
+            size=(8, 8), empty="nothing fell back"),
+        lines("What does it cost and save?",
             "USD per hour. Overspent: paid beyond full price for cache writes. By mechanism: see Cost.",
             Query(cost, "spent", style.FULL),
             Query(HOUR * q.now(r.SAVED), "saved", style.FAST),
             Query(HOUR * overspent, "overspent", style.FALLBACK),
-            unit="currencyUSD",
-            size=(8, 8),
-            empty="no priced calls",
-        ),
-    )
+            unit="currencyUSD", size=(8, 8), empty="no priced calls"),
+    )  # fmt: skip
 
 
 def _latency(board: Board, q: OverviewQueries) -> None:
-    board.row(
-        "",
-        distribution(
-            "Latency: both modes",
+    board.row("",
+        distribution("Latency: both modes",
             "Answered calls per second in each latency bucket. Two bands mean that the fast path works.",
             q.now(r.DURATION, "le"),
-            empty=NO_CALLS,
-        ),
-        lines(
-            "p50, p95 and p99 per path",
+            empty=NO_CALLS),
+        lines("p50, p95 and p99 per path",
             "Percentiles of answered calls, computed from summed buckets; darker is higher.",
             *(
                 Query(q.latency(int(p[1:]) / 100, path), f"{path} {p}", style.PERCENTILES[path][p])
                 for path in ("fast", "full")
                 for p in ("p50", "p95", "p99")
             ),
-            unit="s",
-            size=(12, 9),
-            log=True,
-            empty="no calls",
-        ),
-    )
+            unit="s", size=(12, 9), log=True, empty="no calls"),
+    )  # fmt: skip
 
 
 def _breakdown(board: Board, q: OverviewQueries) -> None:
     model_failed = ratio(
         q.over(r.CALLS, MODEL, lz_ending=FAILED_ENDINGS), q.over(r.CALLS, MODEL, lz_ending=FINISHED_ENDINGS)
     )
-    board.row(
-        "",
-        sum_up(
-            "Which mechanism does what?",
-            (
-                "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts "
-                "in neither."
-            ),
+    board.row("",
+        sum_up("Which mechanism does what?",
+            "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts in "
+            "neither.",
             {"mechanism": "mechanism"},
             Column("hit rate", q.verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
-            Column(
-                "honoured",
-                q.verdicts(ASKED, "hit", "mechanism", mechanism=Not(NO_FAMILIES)),
-                "percentunit",
-                decimals=1,
-            ),
+            Column("honoured", q.verdicts(ASKED, "hit", "mechanism", mechanism=Not(NO_FAMILIES)),
+                "percentunit", decimals=1),
             Column("fallbacks", q.over(r.VERDICTS, "mechanism", verdict="fallback")),
             Column("saved", q.over(r.SAVED, "mechanism"), "currencyUSD", decimals=2),
-            size=(10, 9),
-            sort="saved",
-            empty="no mechanism seen",
-        ),
-        sum_up(
-            "Which model does what?",
-            (
-                "Over the range, one line per requested model; latencies are p95. The name leads to "
-                "Reliability & limits of that model."
-            ),
+            size=(10, 9), sort="saved", empty="no mechanism seen"),
+        sum_up("Which model does what?",
+            "Over the range, one line per requested model; latencies are p95. The name leads to Reliability "
+            "& limits of that model.",
             {MODEL: "model"},
             Column("calls/s", q.over(r.CALLS, MODEL) / Expr("$__range_s"), "reqps", decimals=2),
-            Column(
-                "failed",
-                model_failed,
-                "percentunit",
-                ((None, "text"), (0.01, style.WARN), (0.05, style.BAD)),
-                2,
-            ),
+            Column("failed", model_failed, "percentunit",
+                ((None, "text"), (0.01, style.WARN), (0.05, style.BAD)), 2),
             Column("p95", q.quantile(0.95, q.over(r.DURATION, "le", MODEL), MODEL), "s"),
             Column("first token", q.quantile(0.95, q.over(r.FIRST_TOKEN, "le", MODEL), MODEL), "s"),
-            Column(
-                "from cache",
-                ratio(q.over(r.CACHE_READ, MODEL), q.over(r.INPUT, MODEL)),
-                "percentunit",
-                decimals=1,
-            ),
+            Column("from cache", ratio(q.over(r.CACHE_READ, MODEL), q.over(r.INPUT, MODEL)), "percentunit",
+                decimals=1),
             Column("cost", q.over(r.COST, MODEL), "currencyUSD", decimals=2),
-            size=(14, 9),
-            sort="cost",
-            empty=NO_CALLS,
-            link=("Reliability & limits of this model", MODEL_PAGE),
-        ),
-    )
+            size=(14, 9), sort="cost", empty=NO_CALLS,
+            link=("Reliability & limits of this model", MODEL_PAGE)),
+    )  # fmt: skip
 
 
 def _limits_and_alerts(board: Board, q: OverviewQueries) -> None:
     t = q.config.thresholds
-    board.row(
-        "",
-        sum_up(
-            "Least headroom",
+    board.row("",
+        sum_up("Least headroom",
             "Share of the rate limit that is left, for models with traffic. Idle processes are left out: "
             "what they last read is old.",
             {MODEL: "model", "resource": "limit"},
-            Column(
-                "left",
-                q.b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(8),
-                "percentunit",
-                ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)),
-                0,
-                gauge=True,
-                max=1,
-            ),
-            size=(10, 10),
-            empty="no limit headers seen",
-        ),
-        states(
-            "What fired, and when?",
+            Column("left", q.b.recorded(r.HEADROOM).min(MODEL, "resource").bottomk(8), "percentunit",
+                ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)), 0, gauge=True,
+                max=1),
+            size=(10, 10), empty="no limit headers seen"),
+        states("What fired, and when?",
             "Alerts of this bundle over the range, to set beside the curves above.",
-            Query(
-                (2 * firing("critical")).or_(firing(("warning", "info"))).max("alertname"), "{{alertname}}"
-            ),
+            Query((2 * firing("critical")).or_(firing(("warning", "info"))).max("alertname"),
+                "{{alertname}}"),
             {1: ("ticket", style.WARN), 2: ("page", style.BAD)},
-            size=(14, 10),
-            empty="nothing fired in this range",
-        ),
-    )
+            size=(14, 10), empty="nothing fired in this range"),
+    )  # fmt: skip

@@ -66,212 +66,99 @@ def _service_level(board: Board, q: Queries) -> None:
     refused = ratio(q.per_second(c.ATTEMPTS, status="429"), q.per_second(c.ATTEMPTS))
     tries = q.per_second(c.ATTEMPTS, gen_ai_operation_name=Not("embeddings")) / q.calls().above(0)
     factors = sorted({w.factor for w in burn_windows(config.slo)})
-    board.row(
-        "Service level",
-        stat(
-            f"Error budget left, {period}",
+    board.row("Service level",
+        stat(f"Error budget left, {period}",
             "Share of the allowed failures still unspent. Follows the job filter only. Negative: spent.",
             Query(1 - (1 - good / finished.above(0)) / _allowed()),
-            unit="percentunit",
-            decimals=0,
-            steps=((None, style.BAD), (0, style.WARN), (0.25, style.GOOD)),
-            empty="recording rules not loaded",
-        ),
-        stat(
-            "Budget burn, last hour",
+            unit="percentunit", decimals=0, steps=((None, style.BAD), (0, style.WARN), (0.25, style.GOOD)),
+            empty="recording rules not loaded"),
+        stat("Budget burn, last hour",
             f"1 uses the budget up in exactly {period}; {max(factors):g} raises a page.",
             Query(_burn(q, "1h")),
-            unit="none",
-            decimals=1,
-            steps=style.rising(1, max(factors)),
-            empty="no calls, or the recording rules are not loaded",
-        ),
-        stat(
-            "Calls in flight",
-            "Begun and not ended.",
+            unit="none", decimals=1, steps=style.rising(1, max(factors)),
+            empty="no calls, or the recording rules are not loaded"),
+        stat("Calls in flight", "Begun and not ended.",
             Query(q.b.gauge(c.CALL_ACTIVE).sum()),
-            unit="short",
-            decimals=0,
-            empty="idle",
-        ),
-        stat(
-            "Attempts per call",
-            "1 means no retries.",
+            unit="short", decimals=0, empty="idle"),
+        stat("Attempts per call", "1 means no retries.",
             Query(tries),
-            unit="none",
-            decimals=2,
-            steps=style.rising(1.2, t.attempts_per_call),
-            empty=NONE,
-        ),
-        stat(
-            "Rate limited",
-            "Attempts answered 429 / all attempts.",
+            unit="none", decimals=2, steps=style.rising(1.2, t.attempts_per_call), empty=NONE),
+        stat("Rate limited", "Attempts answered 429 / all attempts.",
             Query(refused),
-            unit="percentunit",
-            decimals=2,
-            steps=style.rising(0.01, t.rate_limited),
-            empty=NONE,
-        ),
-        stat(
-            "Least headroom",
-            "The tightest limit among models with traffic.",
+            unit="percentunit", decimals=2, steps=style.rising(0.01, t.rate_limited), empty=NONE),
+        stat("Least headroom", "The tightest limit among models with traffic.",
             Query(q.headroom().min()),
-            unit="percentunit",
-            decimals=0,
-            empty="no limit headers",
-            steps=((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.GOOD)),
-        ),
-    )
-    board.row(
-        "",
-        lines(
-            "How fast is the budget burning?",
-            (
-                "Failed share / allowed share over three windows; a page when 5m and 1h are both above the "
-                "highest line."
-            ),
+            unit="percentunit", decimals=0, empty="no limit headers",
+            steps=((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.GOOD))),
+    )  # fmt: skip
+    board.row("",
+        lines("How fast is the budget burning?",
+            "Failed share / allowed share over three windows; a page when 5m and 1h are both above the "
+            "highest line.",
             *(Query(_burn(q, w).clamp_min(0.01), w, colour) for w, colour in BURN_SHADES.items()),
-            unit="none",
-            size=(12, 7),
-            log=True,
-            limits=style.target_line(*factors),
-            empty=NONE,
-        ),
-        lines(
-            "Which errors?",
+            unit="none", size=(12, 7), log=True, limits=style.target_line(*factors), empty=NONE),
+        lines("Which errors?",
             "Failed calls by the provider's own error type, also from inside a 200 stream.",
-            Query(
-                q.calls("error_type", lz_ending=FAILED_ENDINGS, error_type=Not("")).topk(8), "{{error_type}}"
-            ),
-            unit="reqps",
-            size=(12, 7),
-            stacked=True,
-            shades=style.BAD,
-            empty="no errors",
-        ),
-    )
+            Query(q.calls("error_type", lz_ending=FAILED_ENDINGS, error_type=Not("")).topk(8),
+                "{{error_type}}"),
+            unit="reqps", size=(12, 7), stacked=True, shades=style.BAD, empty="no errors"),
+    )  # fmt: skip
 
 
 def _endings(board: Board, q: Queries) -> None:
-    board.row(
-        "",
-        lines(
-            "How do calls end?",
-            "Incomplete: the stream stopped without its last event.",
+    board.row("",
+        lines("How do calls end?", "Incomplete: the stream stopped without its last event.",
             Query(q.calls("lz_ending"), "{{lz_ending}}"),
-            unit="reqps",
-            size=THIRD,
-            stacked=True,
-            colours=style.ENDINGS,
-            empty=NONE,
-        ),
-        lines(
-            "Attempts by status",
-            "HTTP attempts that were not 200, by status or transport error.",
+            unit="reqps", size=THIRD, stacked=True, colours=style.ENDINGS, empty=NONE),
+        lines("Attempts by status", "HTTP attempts that were not 200, by status or transport error.",
             Query(q.per_second(c.ATTEMPTS, "status", status=Not("200")).above(0), "{{status}}"),
-            unit="reqps",
-            size=THIRD,
-            stacked=True,
-            shades=style.BAD,
-            colours=REFUSALS,
-            empty="every attempt was 200",
-        ),
-        lines(
-            "Why are calls tried again?",
-            "Retries per minute by the status of the attempt before.",
+            unit="reqps", size=THIRD, stacked=True, shades=style.BAD, colours=REFUSALS,
+            empty="every attempt was 200"),
+        lines("Why are calls tried again?", "Retries per minute by the status of the attempt before.",
             Query(q.per_minute(c.CALL_RETRIES, "reason").above(0), "{{reason}}"),
-            unit="cpm",
-            size=THIRD,
-            stacked=True,
-            shades=style.BAD,
-            colours=REFUSALS,
-            empty="no retries",
-        ),
-    )
+            unit="cpm", size=THIRD, stacked=True, shades=style.BAD, colours=REFUSALS, empty="no retries"),
+    )  # fmt: skip
 
 
 def _limits(board: Board, q: Queries) -> None:
     t = q.config.thresholds
     by = (PROVIDER, MODEL, "resource")
     names = {PROVIDER: "provider", MODEL: "model", "resource": "limit on"}
-    board.row(
-        "Limits",
-        lines(
-            "Headroom by provider",
-            (
-                "The tightest limit of each provider, as last seen, only while there is traffic; the table "
-                "names it."
-            ),
+    board.row("Limits",
+        lines("Headroom by provider",
+            "The tightest limit of each provider, as last seen, only while there is traffic; the table names "
+            "it.",
             Query(q.headroom().min(PROVIDER), "{{gen_ai_provider_name}}"),
-            unit="percentunit",
-            size=(10, 8),
-            axis=(0, 1),
-            limits=style.target_line(t.headroom_low, 0.25),
-            empty="no limit headers seen",
-        ),
-        sum_up(
-            "Where are the limits?",
-            "Per provider, model and resource, now.",
+            unit="percentunit", size=(10, 8), axis=(0, 1), limits=style.target_line(t.headroom_low, 0.25),
+            empty="no limit headers seen"),
+        sum_up("Where are the limits?", "Per provider, model and resource, now.",
             names,
-            Column(
-                "left",
-                q.headroom().min(*by),
-                "percentunit",
-                ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)),
-                0,
-                gauge=True,
-                max=1,
-            ),
+            Column("left", q.headroom().min(*by), "percentunit",
+                ((None, style.BAD), (t.headroom_low, style.WARN), (0.25, style.NEUTRAL)), 0, gauge=True,
+                max=1),
             Column("limit", q.b.gauge(c.RATE_LIMIT_LIMIT).max(*by), decimals=1),
             Column("refilled in", q.b.gauge(c.RATE_LIMIT_RESET).max(*by), "s", decimals=0),
-            size=(14, 8),
-            sort="limit",
-            empty="no limit headers seen",
-        ),
-    )
+            size=(14, 8), sort="limit", empty="no limit headers seen"),
+    )  # fmt: skip
 
 
 def _operations(board: Board, q: Queries) -> None:
     empty = "no operations declared"
     ends = q.b.count(c.OPERATION_DURATION).rate(NOW).sum("outcome")
-    board.row(
-        "Operations and fallbacks between models",
-        lines(
-            "How do operations end?",
-            "What the application wanted, one per operation.",
+    board.row("Operations and fallbacks between models",
+        lines("How do operations end?", "What the application wanted, one per operation.",
             Query(ends, "{{outcome}}"),
-            unit="ops",
-            size=(7, 7),
-            stacked=True,
-            colours=style.OUTCOMES,
-            empty=empty,
-        ),
-        sum_up(
-            "Which model steps in for which?",
-            "Within one operation, over the range, and why.",
+            unit="ops", size=(7, 7), stacked=True, colours=style.OUTCOMES, empty=empty),
+        sum_up("Which model steps in for which?", "Within one operation, over the range, and why.",
             {"from": "from", "to": "to", "reason": "reason"},
-            Column(
-                "fallbacks",
-                q.over(c.OPERATION_FALLBACKS, "from", "to", "reason").above(0),
-                gauge=True,
-                steps=((None, style.FALLBACK),),
-            ),
-            size=(10, 7),
-            empty="no model stepped in",
-        ),
-        lines(
-            "What does a fallback cost in time?",
-            "p95 of whole operations per outcome.",
+            Column("fallbacks", q.over(c.OPERATION_FALLBACKS, "from", "to", "reason").above(0), gauge=True,
+                steps=((None, style.FALLBACK),)),
+            size=(10, 7), empty="no model stepped in"),
+        lines("What does a fallback cost in time?", "p95 of whole operations per outcome.",
             Query(q.b.quantile(0.95, c.OPERATION_DURATION, NOW, ("outcome",)), "{{outcome}}"),
-            unit="s",
-            size=(7, 7),
-            log=True,
-            colours=style.OUTCOMES,
-            interval="5m",
-            empty=empty,
-        ),
+            unit="s", size=(7, 7), log=True, colours=style.OUTCOMES, interval="5m", empty=empty),
         collapsed=True,
-    )
+    )  # fmt: skip
 
 
 def _streams(board: Board, q: Queries) -> None:
@@ -286,64 +173,32 @@ def _streams(board: Board, q: Queries) -> None:
 
     full = {"lz_ending": "ok", "lz_path": "full"}
     answered = q.calls_over(PROVIDER, lz_ending="ok").above(0)
-    board.row(
-        "Streams and providers",
-        lines(
-            "First token",
-            "Call start to the first content, per path.",
+    board.row("Streams and providers",
+        lines("First token", "Call start to the first content, per path.",
             *(first(path, p) for path in ("fast", "full") for p in ("p50", "p95")),
-            unit="s",
-            size=THIRD,
-            log=True,
-            limits=style.target_line(t.first_token_p95_seconds),
-            empty="no streams",
-        ),
-        lines(
-            "Output tokens per second",
-            "Median speed of one call after its first token, full path.",
-            Query(
-                q.b.quantile(0.5, c.OUTPUT_RATE, NOW, (MODEL,), lz_path="full"), "{{gen_ai_request_model}}"
-            ),
-            unit="cps",
-            size=THIRD,
-            empty="no streams",
-        ),
-        lines(
-            "Broken or abandoned streams",
-            "Share of streams. Users who wait too long abandon.",
+            unit="s", size=THIRD, log=True, limits=style.target_line(t.first_token_p95_seconds),
+            empty="no streams"),
+        lines("Output tokens per second", "Median speed of one call after its first token, full path.",
+            Query(q.b.quantile(0.5, c.OUTPUT_RATE, NOW, (MODEL,), lz_path="full"),
+                "{{gen_ai_request_model}}"),
+            unit="cps", size=THIRD, empty="no streams"),
+        lines("Broken or abandoned streams", "Share of streams. Users who wait too long abandon.",
             Query(given_up, "{{lz_ending}}"),
-            unit="percentunit",
-            size=THIRD,
-            colours=style.ENDINGS,
-            limits=style.target_line(t.broken_streams),
-            interval="5m",
-            empty="every stream was read to its end",
-        ),
-        sum_up(
-            "Which provider does best?",
+            unit="percentunit", size=THIRD, colours=style.ENDINGS, limits=style.target_line(t.broken_streams),
+            interval="5m", empty="every stream was read to its end"),
+        sum_up("Which provider does best?",
             "Over the range; latencies of the full path only, so that the mixture of paths does not decide. "
             "Filter to one route to compare like with like.",
             {PROVIDER: "provider"},
             Column("calls/s", q.calls(PROVIDER, window=RANGE), "reqps", decimals=2),
-            Column(
-                "answered",
-                1 - q.failed(PROVIDER, window=RANGE),
-                "percentunit",
-                ((None, style.BAD), (0.95, style.WARN), (0.99, style.GOOD)),
-                2,
-            ),
+            Column("answered", 1 - q.failed(PROVIDER, window=RANGE), "percentunit",
+                ((None, style.BAD), (0.95, style.WARN), (0.99, style.GOOD)), 2),
             Column("p50", q.b.quantile(0.5, c.INFERENCE_DURATION, RANGE, (PROVIDER,), **full), "s"),
             Column("p95", q.b.quantile(0.95, c.INFERENCE_DURATION, RANGE, (PROVIDER,), **full), "s"),
-            Column(
-                "first token p95",
-                q.b.quantile(0.95, c.TIME_TO_FIRST_TOKEN, RANGE, (PROVIDER,), lz_path="full"),
-                "s",
-            ),
-            Column(
-                "per 1000 calls", 1000 * q.over(c.COST_USD, PROVIDER) / answered, "currencyUSD", decimals=2
-            ),
-            size=(24, 6),
-            empty=NONE,
-        ),
+            Column("first token p95",
+                q.b.quantile(0.95, c.TIME_TO_FIRST_TOKEN, RANGE, (PROVIDER,), lz_path="full"), "s"),
+            Column("per 1000 calls", 1000 * q.over(c.COST_USD, PROVIDER) / answered, "currencyUSD",
+                decimals=2),
+            size=(24, 6), empty=NONE),
         collapsed=True,
-    )
+    )  # fmt: skip

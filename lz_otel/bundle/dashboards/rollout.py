@@ -51,30 +51,19 @@ def build(config: Config) -> Board:
 def _gate_row(board: Board, q: Queries) -> None:
     scored = Queries(q.config, {**DASHBOARD_SCOPE, "metric": Var("metric", exact=True)})
     group, control = Var("group"), Var("control", exact=True)
-    board.row(
-        "May the next stage start?",
-        stat(
-            "Gates",
-            (
-                "All green over the range: the next stage may start (002). Too few samples are no evidence, "
-                "never green."
-            ),
+    board.row("May the next stage start?",
+        stat("Gates",
+            "All green over the range: the next stage may start (002). Too few samples are no evidence, "
+            "never green.",
             *(Query(expr.or_(vector(NO_EVIDENCE)), name) for name, expr in _gates(q, scored, group, control)),
-            unit="none",
-            size=(24, 4),
-            empty="no evidence",
-            background=True,
+            unit="none", size=(24, 4), empty="no evidence", background=True,
             steps=((None, "#5a5a66"), (0, "dark-red"), (1, "dark-green")),
-            mappings=[
-                model.ValueMap(
+            mappings=[model.ValueMap(
                     options={
                         str(v): model.ValueMappingResult(text=word, color=colour, index=i)
                         for i, (v, (word, colour)) in enumerate(STATES.items())
-                    }
-                )
-            ],
-        ),
-    )
+                    })]),
+    )  # fmt: skip
 
 
 def _quality(board: Board, q: Queries) -> None:
@@ -85,42 +74,20 @@ def _quality(board: Board, q: Queries) -> None:
     against = others.op("/", scored.quality(lz_group=control), on=(), group_left=())
     worst = scored.b.quantile(0.1, c.QUALITY, "30m", ("lz_group",))
     quiet = {q.config.control_group: style.QUIET}
-    board.row(
-        "Quality",
-        lines(
-            "Mean quality by group",
-            "Sum of scores / number of scores, over 30 minutes.",
+    board.row("Quality",
+        lines("Mean quality by group", "Sum of scores / number of scores, over 30 minutes.",
             Query(scored.quality("lz_group"), "{{lz_group}}"),
-            unit="none",
-            size=(10, 8),
-            axis=(None, 1),
-            decimals=3,
-            colours=quiet,
-            empty="no quality reported",
-        ),
-        lines(
-            "Against control",
+            unit="none", size=(10, 8), axis=(None, 1), decimals=3, colours=quiet,
+            empty="no quality reported"),
+        lines("Against control",
             f"Mean of the group / mean of control; below {t.effectiveness_low:g} the alert fires.",
             Query(against, "{{lz_group}}"),
-            unit="none",
-            size=(7, 8),
-            axis=(0.94, 1.02),
-            decimals=3,
-            limits=style.target_line(t.effectiveness_low, t.effectiveness_tune),
-            empty="no control group",
-        ),
-        lines(
-            "Worst tenth",
-            "p10 of the scores: a mean hides a few ruined answers.",
+            unit="none", size=(7, 8), axis=(0.94, 1.02), decimals=3,
+            limits=style.target_line(t.effectiveness_low, t.effectiveness_tune), empty="no control group"),
+        lines("Worst tenth", "p10 of the scores: a mean hides a few ruined answers.",
             Query(worst, "{{lz_group}}"),
-            unit="none",
-            size=(7, 8),
-            axis=(None, 1),
-            decimals=3,
-            colours=quiet,
-            empty="no quality reported",
-        ),
-    )
+            unit="none", size=(7, 8), axis=(None, 1), decimals=3, colours=quiet, empty="no quality reported"),
+    )  # fmt: skip
 
 
 def _effect(board: Board, q: Queries) -> None:
@@ -134,56 +101,29 @@ def _effect(board: Board, q: Queries) -> None:
         cost = q.per_second(c.COST_USD, window=window, offset=offset)
         return cost / q.calls(window=window, offset=offset, lz_ending="ok").above(0)
 
-    board.row(
-        "Effect",
-        lines(
-            "p95 against before",
-            "p95 now / p95 the chosen time ago, per path: 70 % means a fall by 30 %.",
+    board.row("Effect",
+        lines("p95 against before", "p95 now / p95 the chosen time ago, per path: 70 % means a fall by 30 %.",
             Query(p95(**now) / p95(**before), "{{lz_path}}"),
-            unit="percentunit",
-            size=THIRD,
-            limits=style.target_line(1),
-            empty="no calls then or now",
-            colours={"fast": style.FAST, "full": style.FULL},
-        ),
-        lines(
-            "Hit rate by route",
-            "Roll out route by route: the ratio differs from one to the next.",
+            unit="percentunit", size=THIRD, limits=style.target_line(1), empty="no calls then or now",
+            colours={"fast": style.FAST, "full": style.FULL}),
+        lines("Hit rate by route", "Roll out route by route: the ratio differs from one to the next.",
             Query(q.hit(ROUTE, mechanism=SERVING).topk(8), "{{lz_route}}"),
-            unit="percentunit",
-            size=THIRD,
-            axis=(0, 1),
-            limits=style.target_line(t.hit_rate_low),
-            interval="5m",
-            empty="no family seen",
-        ),
-        lines(
-            "Cost per call against before",
-            "Money per answered call, now / the chosen time ago.",
+            unit="percentunit", size=THIRD, axis=(0, 1), limits=style.target_line(t.hit_rate_low),
+            interval="5m", empty="no family seen"),
+        lines("Cost per call against before", "Money per answered call, now / the chosen time ago.",
             Query(money(**now) / money(**before), "now / before", style.FULL),
-            unit="percentunit",
-            size=THIRD,
-            limits=style.target_line(1),
-            empty="no calls then or now",
-        ),
-    )
+            unit="percentunit", size=THIRD, limits=style.target_line(1), empty="no calls then or now"),
+    )  # fmt: skip
 
 
 def _versions(board: Board, q: Queries) -> None:
     builds = Builder({"job": Var("job"), "instance": Var("instance")}).gauge(c.BUILD_INFO)
-    board.row(
-        "What runs where?",
-        lines(
-            "Processes by version",
+    board.row("What runs where?",
+        lines("Processes by version",
             "Versions of lz_otel; a change is also an annotation on every dashboard.",
             Query(builds.count("version"), "{{version}}"),
-            unit="short",
-            size=(24, 5),
-            stacked=True,
-            decimals=0,
-            empty="no process reports",
-        ),
-    )
+            unit="short", size=(24, 5), stacked=True, decimals=0, empty="no process reports"),
+    )  # fmt: skip
 
 
 def _gates(q: Queries, scored: Queries, group: Var, control: Var) -> list[tuple[str, Expr]]:
