@@ -25,7 +25,6 @@ from lz_otel.bundle import (
     _alerts_money,
     _alerts_scheduling,
     _alerts_self,
-    _alerts_zeroing,
 )
 from lz_otel.bundle._alert import SEVERITIES, Alert, AlertCondition, Kit
 from lz_otel.bundle.config import dashboard_uid
@@ -40,7 +39,7 @@ GROUPS = {
     "lz-otel-calls": (_alerts_calls,),
     "lz-otel-limits": (_alerts_limits,),
     "lz-otel-fast-path-alerts": (_alerts_fast_path, _alerts_scheduling),
-    "lz-otel-families": (_alerts_families, _alerts_zeroing),
+    "lz-otel-families": (_alerts_families,),
     "lz-otel-money-alerts": (_alerts_money,),
     "lz-otel-self": (_alerts_self,),
 }

@@ -69,17 +69,11 @@ VENDOR_SLICE_EFFICIENCY = Metric(
     "kv_slice_efficiency", GAUGE, "{ratio}", (Attribute("block_type"),), "Vendor: slice efficiency.", "A"
 )
 ALERTS = Metric(
-    "ALERTS",
-    GAUGE,
-    "{alert}",
-    (
-        Attribute("alertname"),
-        Attribute("alertstate", ("firing", "pending")),
-        Attribute("severity", ("critical", "warning", "info", "none")),
-    ),
-    "What Prometheus itself reports of alerts.",
-    "D",
-)
+    "ALERTS", GAUGE, "{alert}",
+    (Attribute("alertname"), Attribute("alertstate", ("firing", "pending")),
+     Attribute("severity", ("critical", "warning", "info", "none"))),
+    "What Prometheus itself reports of alerts.", "D",
+)  # fmt: skip
 UP = Metric("up", GAUGE, "{target}", (), "Whether the last scrape of a target worked.", "D")
 EXTERNAL = (VENDOR_CACHE_HIT_RATE, VENDOR_DECOMPRESSION_P95, VENDOR_SLICE_EFFICIENCY, ALERTS, UP)
 

@@ -150,18 +150,12 @@ def _verdicts(config: Config, b: Builder, verdicts: tuple[str, ...], window: str
 
 def _fast_path(config: Config, b: Builder) -> Iterator[RecordingRule]:
     group = "lz-otel-fast-path"
-    for series, part, whole, window, doc in (
-        (HITS, ("hit",), labels.ELIGIBLE, "5m", "Hits of the calls that could have hit."),
-        (
-            HITS_30M,
-            ("hit",),
-            labels.ELIGIBLE,
-            "30m",
-            "Hits of the calls that could have hit, over 30 minutes.",
-        ),
-        (HONOURED, ("hit",), labels.ASKED, "5m", "Hits of the calls that asked."),
+    for series, whole, window, doc in (
+        (HITS, labels.ELIGIBLE, "5m", "Hits of the calls that could have hit."),
+        (HITS_30M, labels.ELIGIBLE, "30m", "Hits of the calls that could have hit, over 30 minutes."),
+        (HONOURED, labels.ASKED, "5m", "Hits of the calls that asked."),
     ):
-        expr = ratio(_verdicts(config, b, part, window), _verdicts(config, b, whole, window))
+        expr = ratio(_verdicts(config, b, ("hit",), window), _verdicts(config, b, whole, window))
         yield RecordingRule(group, series, expr, doc)
     # An answer that the application rejects was a hit when it came: it is a reason, and no verdict.
     fallen = b.counter(c.FAST_PATH_FALLBACKS).rate(config.time("5m")).sum(*config.by, "mechanism")
@@ -233,75 +227,45 @@ def _articles(config: Config, b: Builder) -> Iterator[RecordingRule]:
     served = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict="hit").rate(five).sum(*by)
     asked = b.counter(c.FAST_PATH_CALLS, mechanism="scheduling", verdict=labels.ELIGIBLE).rate(five).sum(*by)
     intents = b.counter(c.INTENT_CALLS).rate(five)
+    per_intent = intents.sum(*by, "intent").op(
+        "/", intents.sum(*by).above(0), ignoring=("intent",), group_left=()
+    )
     changed = b.counter(c.INTENT_TRANSITIONS, changed="true").rate(hour).sum(*by)
     fallbacks = b.counter(c.FAST_PATH_CALLS, mechanism="zeroing", verdict="fallback")
-    expressions: dict[str, tuple[Expr, str]] = {
-        "layer_zero_hit_rate": (
-            ratio(verdict, eligible),
-            "Share of eligible calls served by the layer, 0 to 1.",
-        ),
-        "layer_zero_latency_p95": (
-            quantile_of(0.95, b.recorded(FAST_DURATION, lz_served_by="symbolic"), by),
-            "p95 of the calls that the layer served, in seconds (C: the article names no unit).",
-        ),
-        "fallback_count": (
-            b.counter(c.FAST_PATH_FALLBACKS, **symbolic).running(*process),
-            "Calls that were given back to standard inference; a counter.",
-        ),
-        "anthropic_api_latency_seconds_bucket": (
-            b.bucket(c.INFERENCE_DURATION, **anthropic).running(*process, "le"),
-            "Duration of calls; a classic histogram.",
-        ),
-        "anthropic_api_latency_seconds_sum": (
-            b.total(c.INFERENCE_DURATION, **anthropic).running(*process),
-            "Its sum of seconds.",
-        ),
-        "anthropic_api_latency_seconds_count": (
-            b.count(c.INFERENCE_DURATION, **anthropic).running(*process),
-            "Its number of calls.",
-        ),
-        "layer_zero_pruned_tokens_total": (
-            b.counter(c.PRUNED_TOKENS).running(*process),
-            "Input tokens that were cut; a counter.",
-        ),
-        "layer_zero_effectiveness_ratio": (
-            effectiveness(config, b, half),
-            "Quality of the pruned group / of the control group, by score.",
-        ),
-        "layer_zero_context_preservation_ms": (
-            1000 * context_preservation(config, b, five),
-            "Mean milliseconds for preserving tagged context; 0: pruning is on and nothing is tagged.",
-        ),
-        "intent_distribution": (
-            intents.sum(*by, "intent").op(
-                "/", intents.sum(*by).above(0), ignoring=("intent",), group_left=()
-            ),
-            "Share of each intent, 0 to 1 (C: over 5 minutes; the article counts by the minute).",
-        ),
-        "intent_consistency_rate": (
-            consistency(config, b, hour),
-            "Share of deterministic repeats that were the same, over the hour.",
-        ),
-        "intent_switch_rate": (
-            ratio(changed, b.counter(c.INTENT_TRANSITIONS).rate(hour).sum(*by)),
-            "Share of consecutive calls of a session that changed the intent, over the hour.",
-        ),
-        "anthropic_zeroing_fallback_total": (
-            fallbacks.running(*process),
-            "Calls that zeroing gave up; a counter.",
-        ),
-        "anthropic_zeroing_path_count": (
-            b.counter(c.ZEROING_LAYERS, state="zeroed").running(*process),
-            "Layers that were zeroed (C: the article does not say what a path is); a counter.",
-        ),
-        "cache_hit_rate": (
-            ratio(served, asked).label_replace("layer", "zero", "", ""),
-            (
-                "Share of calls served across requests, as the client saw it (C); "
-                "the vendor's own has another job."
-            ),
-        ),
-    }
+    expressions = {
+        "layer_zero_hit_rate":
+            (ratio(verdict, eligible), "Share of eligible calls served by the layer, 0 to 1."),
+        "layer_zero_latency_p95": (quantile_of(0.95, b.recorded(FAST_DURATION, lz_served_by="symbolic"), by),
+            "p95 of the calls that the layer served, in seconds (C: the article names no unit)."),
+        "fallback_count": (b.counter(c.FAST_PATH_FALLBACKS, **symbolic).running(*process),
+            "Calls that were given back to standard inference; a counter."),
+        "anthropic_api_latency_seconds_bucket":
+            (b.bucket(c.INFERENCE_DURATION, **anthropic).running(*process, "le"),
+             "Duration of calls; a classic histogram."),
+        "anthropic_api_latency_seconds_sum":
+            (b.total(c.INFERENCE_DURATION, **anthropic).running(*process), "Its sum of seconds."),
+        "anthropic_api_latency_seconds_count":
+            (b.count(c.INFERENCE_DURATION, **anthropic).running(*process), "Its number of calls."),
+        "layer_zero_pruned_tokens_total":
+            (b.counter(c.PRUNED_TOKENS).running(*process), "Input tokens that were cut; a counter."),
+        "layer_zero_effectiveness_ratio": (effectiveness(config, b, half),
+            "Quality of the pruned group / of the control group, by score."),
+        "layer_zero_context_preservation_ms": (1000 * context_preservation(config, b, five),
+            "Mean milliseconds for preserving tagged context; 0: pruning is on and nothing is tagged."),
+        "intent_distribution": (per_intent,
+            "Share of each intent, 0 to 1 (C: over 5 minutes; the article counts by the minute)."),
+        "intent_consistency_rate": (consistency(config, b, hour),
+            "Share of deterministic repeats that were the same, over the hour."),
+        "intent_switch_rate": (ratio(changed, b.counter(c.INTENT_TRANSITIONS).rate(hour).sum(*by)),
+            "Share of consecutive calls of a session that changed the intent, over the hour."),
+        "anthropic_zeroing_fallback_total":
+            (fallbacks.running(*process), "Calls that zeroing gave up; a counter."),
+        "anthropic_zeroing_path_count": (b.counter(c.ZEROING_LAYERS, state="zeroed").running(*process),
+            "Layers that were zeroed (C: the article does not say what a path is); a counter."),
+        "cache_hit_rate": (ratio(served, asked).label_replace("layer", "zero", "", ""),
+            ("Share of calls served across requests, as the client saw it (C); "
+             "the vendor's own has another job.")),
+    }  # fmt: skip
     for name, series in ARTICLE_NAMES.items():
         expr, doc = expressions[name]
         yield RecordingRule("lz-otel-articles", series, expr, f"{_ARTICLES[name][0]}: {doc}")

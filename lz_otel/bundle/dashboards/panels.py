@@ -6,6 +6,7 @@ the builder only (:class:`~lz_otel.bundle.promql.Expr`).
 
 from __future__ import annotations
 
+from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grafana_foundation_sdk.builders import (
@@ -104,12 +105,12 @@ def _steps(steps: Steps) -> dashboard.ThresholdsConfig:
     )
 
 
-def _fixed(colour: str) -> model.DynamicConfigValue:
-    return model.DynamicConfigValue(id_val="color", value={"mode": "fixed", "fixedColor": colour})
-
-
 def _property(name: str, value: Any) -> model.DynamicConfigValue:
     return model.DynamicConfigValue(id_val=name, value=value)
+
+
+def _hue(mode: str, colour: str) -> model.DynamicConfigValue:
+    return _property("color", {"mode": mode, "fixedColor": colour})
 
 
 def _step_values(steps: Steps) -> dict[str, Any]:
@@ -126,7 +127,27 @@ def _legend() -> common.VizLegendOptions:
 
 
 def _refs(count: int) -> str:
-    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:count]
+    return ascii_uppercase[:count]
+
+
+def _with_queries(panel: Any, queries: Sequence[Query], *, instant: bool = False) -> Any:
+    for ref, query in zip(_refs(len(queries)), queries, strict=True):
+        panel = panel.with_target(_target(query.expr, query.legend, ref, instant=instant))
+        if query.colour:
+            panel = panel.override_by_query(ref, [_hue("fixed", query.colour)])
+        if query.steps:
+            panel = panel.override_by_query(ref, [_property("thresholds", _step_values(query.steps))])
+    return panel
+
+
+def _words(values: Mapping[int, tuple[str, str]]) -> model.ValueMap:
+    """Return what shows each number as its word, in its colour."""
+    return model.ValueMap(
+        options={
+            str(value): model.ValueMappingResult(text=word, color=colour, index=i)
+            for i, (value, (word, colour)) in enumerate(values.items())
+        }
+    )
 
 
 def stat(
@@ -139,7 +160,7 @@ def stat(
     decimals: int | None = None,
     empty: str,
     background: bool = False,
-    mappings: Sequence[Any] = (),
+    values: Mapping[int, tuple[str, str]] | None = None,
 ) -> Tile:
     """Return numbers of this moment or over the range, by instant queries: what is gone is not shown."""
     several = len(queries) > 1
@@ -158,15 +179,9 @@ def stat(
     )
     if decimals is not None:
         panel = panel.decimals(decimals)
-    if mappings:
-        panel = panel.mappings(list(mappings))
-    for ref, query in zip(_refs(len(queries)), queries, strict=True):
-        panel = panel.with_target(_target(query.expr, query.legend, ref, instant=True))
-        if query.colour:
-            panel = panel.override_by_query(ref, [_fixed(query.colour)])
-        if query.steps:
-            panel = panel.override_by_query(ref, [_property("thresholds", _step_values(query.steps))])
-    return Tile(panel, *size)
+    if values:
+        panel = panel.mappings([_words(values)])
+    return Tile(_with_queries(panel, queries, instant=True), *size)
 
 
 def lines(
@@ -231,16 +246,10 @@ def lines(
     if patterns is None and shades == style.OPEN and any(q.legend.startswith("{{") for q in queries):
         patterns = style.OPEN_HUES
     for pattern, hue in (patterns or {}).items():
-        panel = panel.override_by_regexp(
-            f"/{pattern}/", [_property("color", {"mode": "shades", "fixedColor": hue})]
-        )
+        panel = panel.override_by_regexp(f"/{pattern}/", [_hue("shades", hue)])
     for name, colour in (colours or {}).items():
-        panel = panel.override_by_name(name, [_fixed(colour)])
-    for ref, query in zip(_refs(len(queries)), queries, strict=True):
-        panel = panel.with_target(_target(query.expr, query.legend, ref))
-        if query.colour:
-            panel = panel.override_by_query(ref, [_fixed(query.colour)])
-    return Tile(panel, *size)
+        panel = panel.override_by_name(name, [_hue("fixed", colour)])
+    return Tile(_with_queries(panel, queries), *size)
 
 
 def distribution(
@@ -313,7 +322,7 @@ def sum_up(
                 )
             )
             if not column.steps:
-                look.append(_fixed(style.NEUTRAL))
+                look.append(_hue("fixed", style.NEUTRAL))
         elif column.steps:
             look.append(_property("custom.cellOptions", {"type": "color-text"}))
         panel = panel.override_by_name(column.name, look)
@@ -349,16 +358,10 @@ def states(
     title: str, text: str, query: Query, values: Mapping[int, tuple[str, str]], *, size: Size, empty: str
 ) -> Tile:
     """Return the states over time; ``values`` gives each number its word and colour."""
-    mapping = model.ValueMap(
-        options={
-            str(value): model.ValueMappingResult(text=word, color=colour, index=i)
-            for i, (value, (word, colour)) in enumerate(values.items())
-        }
-    )
     panel = (
         _begin(statetimeline.Panel(), title, text, size, empty)
         .unit("none")
-        .mappings([mapping])
+        .mappings([_words(values)])
         .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(style.GIVEN_UP))
         .show_value(kinds.VisibilityMode.NEVER)
         .row_height(0.8)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grafana_foundation_sdk.models import dashboard as model
-
 from lz_otel import catalogue as c
 from lz_otel.bundle._labels import ELIGIBLE, ROUTE, SERVING
 from lz_otel.bundle.dashboards import recorded as r
@@ -58,11 +56,7 @@ def _gate_row(board: Board, q: Queries) -> None:
             *(Query(expr.or_(vector(NO_EVIDENCE)), name) for name, expr in _gates(q, scored, group, control)),
             unit="none", size=(24, 4), empty="no evidence", background=True,
             steps=((None, "#5a5a66"), (0, "dark-red"), (1, "dark-green")),
-            mappings=[model.ValueMap(
-                    options={
-                        str(v): model.ValueMappingResult(text=word, color=colour, index=i)
-                        for i, (v, (word, colour)) in enumerate(STATES.items())
-                    })]),
+            values=STATES),
     )  # fmt: skip
 
 

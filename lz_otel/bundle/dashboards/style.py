@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 # Thresholds: (from this value on, colour); the first begins at minus infinity.
 Steps = tuple[tuple[float | None, str], ...]
 
-GOOD = "green"
-WARN = "orange"
-BAD = "red"
-NEUTRAL = "blue"
+GOOD, WARN, BAD, NEUTRAL = "green", "orange", "red", "blue"
 FAST = "green"  # served without a full inference; also what was saved
 FULL = "blue"  # a full inference; also what was spent
 FALLBACK = "orange"  # asked for the fast path and did not get it; also what was overspent
@@ -40,24 +37,15 @@ MECHANISMS = {row.name: row.colour for row in mechanisms.ALL}
 # its hue on all dashboards; names that share one are shades of it.
 OPEN = "purple"
 OPEN_HUES = {
-    "^[a-cA-C]": "#b877d9",
-    "^[d-fD-F]": "#c7956d",
-    "^[g-lG-L]": "#37c8c3",
-    "^[m-rM-R]": "#d6c24a",
+    "^[a-cA-C]": "#b877d9", "^[d-fD-F]": "#c7956d", "^[g-lG-L]": "#37c8c3", "^[m-rM-R]": "#d6c24a",
     "^[s-zS-Z]": "#7f9cc0",
-}
+}  # fmt: skip
 QUIET = "#a0a0ad"  # what the rest is compared with
 MISSES = {
-    "first_use": "#8ab8ff",
-    "expired": "blue",
-    "history_changed": "#37c8c3",
-    "tools_changed": "yellow",
-    "system_changed": "purple",
-    "model_changed": "dark-purple",
-    "below_minimum": GIVEN_UP,
-    "no_breakpoint": "#6e6e7a",
-    "unknown": "#4a4a55",
-}
+    "first_use": "#8ab8ff", "expired": "blue", "history_changed": "#37c8c3", "tools_changed": "yellow",
+    "system_changed": "purple", "model_changed": "dark-purple", "below_minimum": GIVEN_UP,
+    "no_breakpoint": "#6e6e7a", "unknown": "#4a4a55",
+}  # fmt: skip
 INPUT_TOKENS = {"full": "blue", "read": "green", "written": "orange"}
 OUTPUT_TOKENS = {"visible": "purple", "reasoning": "dark-purple"}
 
@@ -85,13 +73,6 @@ def of(colours: Mapping[str, str], names: Iterable[str] | None = None) -> dict[s
 def rising(warn: float, bad: float | None = None) -> Steps:
     """Return steps of colour where higher is worse."""
     return ((None, GOOD), (warn, WARN)) + (() if bad is None else ((bad, BAD),))
-
-
-def sinking(bad: float | None, warn: float, good: float | None = None) -> Steps:
-    """Return steps of colour where lower is worse: red, orange from ``warn``, green from ``good``."""
-    if good is None:
-        return ((None, WARN), (warn, GOOD))
-    return ((None, BAD), (warn, WARN), (good, GOOD))
 
 
 def target_line(*values: float, colour: str = WARN) -> Steps:
