@@ -8,7 +8,7 @@ from lz_otel import catalogue as c
 from lz_otel.bundle._labels import MODEL, ROUTE
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board
-from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up, verdicts
+from lz_otel.bundle.dashboards.panels import Column, Query, lines, stat, sum_up
 from lz_otel.bundle.dashboards.queries import HOUR, Queries
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def _tokens(board: Board, q: Queries) -> None:
 
 def _response_cache(board: Board, q: Queries) -> None:
     board.row("Response cache",
-        verdicts("Verdicts", "What the gateway said of each call.",
-            q.per_second(c.FAST_PATH_CALLS, "verdict", mechanism="response_cache"),
-            size=(12, 7), empty="no response cache seen"),
+        lines("Verdicts", "What the gateway said of each call.",
+            Query(q.per_second(c.FAST_PATH_CALLS, "verdict", mechanism="response_cache"), "{{verdict}}"),
+            unit="reqps", size=(12, 7), stacked=True, colours=style.VERDICTS, empty="no response cache seen"),
         lines("Saved per hour", "What the stored answers would have cost again.",
             Query(q.per_hour(c.SAVED_USD, MODEL, mechanism="response_cache"), "{{gen_ai_request_model}}"),
             unit="currencyUSD", size=(12, 7), stacked=True, empty="no response cache seen"),

@@ -9,7 +9,7 @@ from lz_otel.bundle._labels import ASKED, FAMILIES, MODEL, ROUTE
 from lz_otel.bundle.dashboards import recorded as r
 from lz_otel.bundle.dashboards import style
 from lz_otel.bundle.dashboards.board import Board, label_values
-from lz_otel.bundle.dashboards.panels import Query, Tile, lines, verdicts
+from lz_otel.bundle.dashboards.panels import Query, Tile, lines
 from lz_otel.bundle.dashboards.queries import NOW, Queries
 from lz_otel.bundle.promql import (
     VENDOR_CACHE_HIT_RATE,
@@ -77,9 +77,9 @@ def build(config: Config) -> Board:
             patterns={f"^{name}:": style.MECHANISMS[name] for name in FAMILIES}, empty="nothing fell back"),
     )  # fmt: skip
     board.row("$mechanism",
-        verdicts("Verdicts", "One verdict per call on which this mechanism had something to say.",
-            q.per_second(c.FAST_PATH_CALLS, "verdict", mechanism=one),
-            size=LOW, empty="no verdicts"),
+        lines("Verdicts", "One verdict per call on which this mechanism had something to say.",
+            Query(q.per_second(c.FAST_PATH_CALLS, "verdict", mechanism=one), "{{verdict}}"),
+            unit="reqps", size=LOW, stacked=True, colours=style.VERDICTS, empty="no verdicts"),
         lines("Hit rate by route", "The six best routes; use the route filter for others.",
             Query(q.hit(ROUTE, mechanism=one).topk(6), "{{lz_route}}"),
             unit="percentunit", size=LOW, axis=(0, 1), interval="5m", empty="no verdicts"),

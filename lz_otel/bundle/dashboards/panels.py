@@ -73,44 +73,35 @@ class Tile(NamedTuple):
 
 
 def _target(
-    query: Expr, legend: str, ref: str, *, instant: bool = False, form: Any = None
+    query: Expr, legend: str, ref: str, *, instant: bool = False, form: Any = prom.PromQueryFormat.TIME_SERIES
 ) -> prometheus.Dataquery:
-    target = (
-        prometheus.Dataquery()
-        .datasource(SOURCE)
-        .expr(query.text)
-        .legend_format(legend or "__auto")
-        .ref_id(ref)
-    )
-    target = target.instant() if instant else target.range()
-    return target.format(form if form is not None else prom.PromQueryFormat.TIME_SERIES)
+    target = prometheus.Dataquery().datasource(SOURCE).expr(query.text).legend_format(legend or "__auto")
+    target = target.ref_id(ref).format(form)
+    return target.instant() if instant else target.range()
 
 
-def _begin(builder: Any, title: str, text: str, size: Size, empty: str) -> Any:
-    return (
-        builder.title(title)
-        .description(text)
-        .datasource(SOURCE)
-        .span(size[0])
-        .height(size[1])
-        .no_value(empty)
-    )
+def _begin(
+    builder: Any, title: str, text: str, size: Size, empty: str, unit: str, decimals: int | None = None
+) -> Any:
+    panel = builder.title(title).description(text).datasource(SOURCE).span(size[0]).height(size[1])
+    panel = panel.no_value(empty).unit(unit)
+    return panel if decimals is None else panel.decimals(decimals)
 
 
 def _steps(steps: Steps) -> dashboard.ThresholdsConfig:
-    return (
-        dashboard.ThresholdsConfig()
-        .mode(model.ThresholdsMode.ABSOLUTE)
-        .steps([model.Threshold(value=v, color=colour) for v, colour in steps])
-    )
+    points = [model.Threshold(value=v, color=colour) for v, colour in steps]
+    return dashboard.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(points)
 
 
-def _property(name: str, value: Any) -> model.DynamicConfigValue:
-    return model.DynamicConfigValue(id_val=name, value=value)
+def _properties(**look: Any) -> list[model.DynamicConfigValue]:
+    """Return properties of an override; ``custom_x`` stands for ``custom.x``."""
+    return [
+        model.DynamicConfigValue(id_val=name.replace("_", "."), value=value) for name, value in look.items()
+    ]
 
 
-def _hue(mode: str, colour: str) -> model.DynamicConfigValue:
-    return _property("color", {"mode": mode, "fixedColor": colour})
+def _hue(mode: str, colour: str) -> dict[str, str]:
+    return {"mode": mode, "fixedColor": colour}
 
 
 def _step_values(steps: Steps) -> dict[str, Any]:
@@ -118,12 +109,8 @@ def _step_values(steps: Steps) -> dict[str, Any]:
 
 
 def _legend() -> common.VizLegendOptions:
-    return (
-        common.VizLegendOptions()
-        .show_legend(True)
-        .placement(kinds.LegendPlacement.BOTTOM)
-        .display_mode(kinds.LegendDisplayMode.LIST)
-    )
+    legend = common.VizLegendOptions().show_legend(True).placement(kinds.LegendPlacement.BOTTOM)
+    return legend.display_mode(kinds.LegendDisplayMode.LIST)
 
 
 def _refs(count: int) -> str:
@@ -134,9 +121,9 @@ def _with_queries(panel: Any, queries: Sequence[Query], *, instant: bool = False
     for ref, query in zip(_refs(len(queries)), queries, strict=True):
         panel = panel.with_target(_target(query.expr, query.legend, ref, instant=instant))
         if query.colour:
-            panel = panel.override_by_query(ref, [_hue("fixed", query.colour)])
+            panel = panel.override_by_query(ref, _properties(color=_hue("fixed", query.colour)))
         if query.steps:
-            panel = panel.override_by_query(ref, [_property("thresholds", _step_values(query.steps))])
+            panel = panel.override_by_query(ref, _properties(thresholds=_step_values(query.steps)))
     return panel
 
 
@@ -165,8 +152,7 @@ def stat(
     """Return numbers of this moment or over the range, by instant queries: what is gone is not shown."""
     several = len(queries) > 1
     panel = (
-        _begin(stat_builder.Panel(), title, text, size, empty)
-        .unit(unit)
+        _begin(stat_builder.Panel(), title, text, size, empty, unit, decimals)
         .thresholds(_steps(steps or ((None, style.NEUTRAL),)))
         .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.THRESHOLDS))
         .reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False).fields(""))
@@ -177,8 +163,6 @@ def stat(
         .orientation(kinds.VizOrientation.VERTICAL if several else kinds.VizOrientation.AUTO)
         .wide_layout(True)
     )
-    if decimals is not None:
-        panel = panel.decimals(decimals)
     if values:
         panel = panel.mappings([_words(values)])
     return Tile(_with_queries(panel, queries, instant=True), *size)
@@ -209,46 +193,38 @@ def lines(
         shades: hue of the series that have no colour of their own.
         patterns: hue by regular expression over names.
     """
+    tooltip = common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI)
+    dashed = kinds.GraphThresholdsStyleMode.DASHED if limits else kinds.GraphThresholdsStyleMode.OFF
     panel = (
-        _begin(timeseries.Panel(), title, text, size, empty)
-        .unit(unit)
+        _begin(timeseries.Panel(), title, text, size, empty, unit, decimals)
         .legend(_legend().calcs([]))
-        .tooltip(
-            common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI).sort(kinds.SortOrder.DESCENDING)
-        )
+        .tooltip(tooltip.sort(kinds.SortOrder.DESCENDING))
         .line_width(1 if stacked else 2)
         .fill_opacity(45 if stacked else 0)
         .show_points(kinds.VisibilityMode.NEVER)
         .span_nulls(False)
         .thresholds(_steps(limits or ((None, style.GOOD),)))
-        .thresholds_style(
-            common.GraphThresholdsStyleConfig().mode(
-                kinds.GraphThresholdsStyleMode.DASHED if limits else kinds.GraphThresholdsStyleMode.OFF
-            )
-        )
+        .thresholds_style(common.GraphThresholdsStyleConfig().mode(dashed))
         .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.SHADES).fixed_color(shades))
     )
     low, high = axis
     if stacked:
         panel = panel.stacking(common.StackingConfig().mode(kinds.StackingMode.NORMAL).group("A"))
     if log:
-        panel = panel.scale_distribution(
-            common.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG).log(10)
-        )
+        scale = common.ScaleDistributionConfig().type(kinds.ScaleDistribution.LOG)
+        panel = panel.scale_distribution(scale.log(10))
     elif low is not None:
         panel = panel.min(low) if high is not None or low == 0 else panel.axis_soft_min(low)
     if high is not None:
         panel = panel.max(high)
-    if decimals is not None:
-        panel = panel.decimals(decimals)
     if interval:
         panel = panel.interval(interval)
     if patterns is None and shades == style.OPEN and any(q.legend.startswith("{{") for q in queries):
         patterns = style.OPEN_HUES
     for pattern, hue in (patterns or {}).items():
-        panel = panel.override_by_regexp(f"/{pattern}/", [_hue("shades", hue)])
+        panel = panel.override_by_regexp(f"/{pattern}/", _properties(color=_hue("shades", hue)))
     for name, colour in (colours or {}).items():
-        panel = panel.override_by_name(name, [_hue("fixed", colour)])
+        panel = panel.override_by_name(name, _properties(color=_hue("fixed", colour)))
     return Tile(_with_queries(panel, queries), *size)
 
 
@@ -256,17 +232,11 @@ def distribution(
     title: str, text: str, expr: Expr, *, unit: str = "s", size: Size = (12, 9), empty: str
 ) -> Tile:
     """Return a heatmap of histogram buckets: two bands are two modes, which no percentile shows."""
+    colours = heatmap.HeatmapColorOptions().mode(heat.HeatmapColorMode.SCHEME).scheme("Blues")
     panel = (
-        _begin(heatmap.Panel(), title, text, size, empty)
-        .unit("reqps")
+        _begin(heatmap.Panel(), title, text, size, empty, "reqps")
         .calculate(False)
-        .color(
-            heatmap.HeatmapColorOptions()
-            .mode(heat.HeatmapColorMode.SCHEME)
-            .scheme("Blues")
-            .steps(64)
-            .reverse(False)
-        )
+        .color(colours.steps(64).reverse(False))
         .filter_values(heatmap.FilterValueRange().le(1e-9))
         .y_axis(heatmap.YAxisConfig().unit(unit))
         .cell_gap(1)
@@ -275,6 +245,23 @@ def distribution(
         .with_target(_target(expr, "{{le}}", "A", form=prom.PromQueryFormat.HEATMAP))
     )
     return Tile(panel, *size)
+
+
+def _column_look(column: Column) -> dict[str, Any]:
+    look: dict[str, Any] = {"unit": column.unit, "noValue": "-"}
+    if column.decimals is not None:
+        look["decimals"] = column.decimals
+    if column.max is not None:
+        look |= {"min": 0, "max": column.max}
+    if column.steps:
+        look["thresholds"] = _step_values(column.steps)
+    if column.gauge:
+        look["custom_cellOptions"] = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
+        if not column.steps:
+            look["color"] = _hue("fixed", style.NEUTRAL)
+    elif column.steps:
+        look["custom_cellOptions"] = {"type": "color-text"}
+    return look
 
 
 def sum_up(
@@ -296,8 +283,7 @@ def sum_up(
     """
     refs = _refs(len(columns))
     panel = (
-        _begin(table.Panel(), title, text, size, empty)
-        .unit("short")
+        _begin(table.Panel(), title, text, size, empty, "short")
         .thresholds(_steps(((None, "transparent"),)))
         .cell_height(kinds.TableCellHeight.SM)
         .filterable(False)
@@ -305,52 +291,25 @@ def sum_up(
         .sort_by([common.TableSortByFieldState().display_name(sort or columns[0].name).desc(True)])
     )
     for ref, column in zip(refs, columns, strict=True):
-        panel = panel.with_target(
-            _target(column.expr, "", ref, instant=True, form=prom.PromQueryFormat.TABLE)
-        )
-        look = [_property("unit", column.unit), _property("noValue", "-")]
-        if column.decimals is not None:
-            look.append(_property("decimals", column.decimals))
-        if column.max is not None:
-            look += [_property("min", 0), _property("max", column.max)]
-        if column.steps:
-            look.append(_property("thresholds", _step_values(column.steps)))
-        if column.gauge:
-            look.append(
-                _property(
-                    "custom.cellOptions", {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
-                )
-            )
-            if not column.steps:
-                look.append(_hue("fixed", style.NEUTRAL))
-        elif column.steps:
-            look.append(_property("custom.cellOptions", {"type": "color-text"}))
-        panel = panel.override_by_name(column.name, look)
+        target = _target(column.expr, "", ref, instant=True, form=prom.PromQueryFormat.TABLE)
+        panel = panel.with_target(target)
+        panel = panel.override_by_name(column.name, _properties(**_column_look(column)))
     for label, heading in by.items():
-        look = [_property("noValue", "(no operation)" if label == "lz_route" else "-")]
-        look.append(_property("custom.minWidth", 100))
+        look: dict[str, Any] = {"noValue": "(no operation)" if label == "lz_route" else "-"}
+        look["custom_minWidth"] = 100
         if label == "gen_ai_request_model" and len(columns) > 3:
-            look.append(_property("custom.width", 150))
+            look["custom_width"] = 150
         if link:
-            look.append(_property("links", [{"title": link[0], "url": link[1]}]))
+            look["links"] = [{"title": link[0], "url": link[1]}]
             link = None
-        panel = panel.override_by_name(heading, look)
-    values = {
-        ("Value" if len(columns) == 1 else f"Value #{r}"): q.name for r, q in zip(refs, columns, strict=True)
-    }
-    names = {**by, **values}
+        panel = panel.override_by_name(heading, _properties(**look))
+    values = [f"Value #{ref}" for ref in refs] if len(columns) > 1 else ["Value"]
+    names = {**by, **dict(zip(values, (column.name for column in columns), strict=True))}
     if len(columns) > 1:
         panel = panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
-    panel = panel.with_transformation(
-        model.DataTransformerConfig(
-            id_val="organize",
-            options={
-                "excludeByName": {"Time": True},
-                "indexByName": {name: i for i, name in enumerate(names)},
-                "renameByName": names,
-            },
-        )
-    )
+    order = {name: i for i, name in enumerate(names)}
+    options = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": names}
+    panel = panel.with_transformation(model.DataTransformerConfig(id_val="organize", options=options))
     return Tile(panel, *size)
 
 
@@ -359,8 +318,7 @@ def states(
 ) -> Tile:
     """Return the states over time; ``values`` gives each number its word and colour."""
     panel = (
-        _begin(statetimeline.Panel(), title, text, size, empty)
-        .unit("none")
+        _begin(statetimeline.Panel(), title, text, size, empty, "none")
         .mappings([_words(values)])
         .color_scheme(dashboard.FieldColor().mode(model.FieldColorModeId.FIXED).fixed_color(style.GIVEN_UP))
         .show_value(kinds.VisibilityMode.NEVER)
@@ -370,17 +328,3 @@ def states(
         .with_target(_target(query.expr, query.legend, "A"))
     )
     return Tile(panel, *size)
-
-
-def verdicts(title: str, text: str, expr: Expr, *, size: Size = (8, 6), empty: str) -> Tile:
-    """Return the verdicts of a mechanism, stacked, each in its colour."""
-    return lines(
-        title,
-        text,
-        Query(expr, "{{verdict}}"),
-        unit="reqps",
-        size=size,
-        stacked=True,
-        colours=style.VERDICTS,
-        empty=empty,
-    )
