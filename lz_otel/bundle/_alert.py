@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lz_otel import catalogue as c
 from lz_otel.bundle._labels import FAILED_ENDINGS
+from lz_otel.bundle.promql import Range
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lz_otel.bundle.config import Config
-    from lz_otel.bundle.promql import Expr, Range, Recorded
+    from lz_otel.bundle.promql import Expr, Recorded, Value
 
 SEVERITIES = ("critical", "warning", "info", "none")
 # One step of a diagnosis: what to find out, and the query that tells.
@@ -131,13 +134,26 @@ class Kit:
         """Return the window in force."""
         return self.config.time(nominal)
 
-    def rate(self, selected: Range, window: str, *by: str) -> Expr:
-        """Return the events per second by job and more labels."""
-        return selected.rate(self.w(window)).sum(*self.by, *by)
+    def rate(self, events: Range | c.Metric, window: str, *by: str, **where: Value) -> Expr:
+        """Return the events per second by job and more labels; a histogram stands for its samples."""
+        return self._range(events, where).rate(self.w(window)).sum(*self.by, *by)
 
-    def grown(self, selected: Range, window: str, *by: str) -> Expr:
-        """Return the number of events in the window by job and more labels."""
-        return selected.increase(self.w(window)).sum(*self.by, *by)
+    def grown(self, events: Range | c.Metric, window: str, *by: str, **where: Value) -> Expr:
+        """Return the number of events in the window by job and more labels, as :meth:`rate` takes them."""
+        return self._range(events, where).increase(self.w(window)).sum(*self.by, *by)
+
+    def _range(self, events: Range | c.Metric, where: Mapping[str, Value]) -> Range:
+        if isinstance(events, Range):
+            return events
+        return (self.b.counter if events.kind == c.COUNTER else self.b.count)(events, **where)
+
+    def quantile(self, q: float, metric: c.Metric, window: str, *by: str, **where: Value) -> Expr:
+        """Return a quantile of a histogram by these labels."""
+        return self.b.quantile(q, metric, self.w(window), by, "", **where)
+
+    def mean(self, metric: c.Metric, window: str, *by: str, **where: Value) -> Expr:
+        """Return the mean of a histogram by these labels."""
+        return self.b.mean(metric, self.w(window), by, "", **where)
 
     def recorded_sum(self, series: Recorded, window: str, *by: str, **where: str) -> Expr:
         """Return what a recorded rate adds up to over a window: cheap for long windows and many processes."""
@@ -159,18 +175,18 @@ class Kit:
     def attempts_per_call(self, window: str) -> Expr:
         """Return attempts per inference call, by provider; embeddings have attempts, but no such call."""
         provider = "gen_ai_provider_name"
-        calls = self.rate(self.b.count(c.INFERENCE_DURATION), window, provider)
+        calls = self.rate(c.INFERENCE_DURATION, window, provider)
         return self.rate(self.chats(), window, provider).op("/", calls.above(0))
 
 
 def by_error(kit: Kit) -> DiagnosisStep:
     """Return the first step of many diagnoses."""
-    failed = kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS)
-    rate = kit.rate(failed, "5m", "gen_ai_provider_name", "gen_ai_request_model", "error_type")
+    labels = ("gen_ai_provider_name", "gen_ai_request_model", "error_type")
+    rate = kit.rate(c.INFERENCE_DURATION, "5m", *labels, lz_ending=FAILED_ENDINGS)
     return ("Which error, from whom, for which model?", rate.topk(10))
 
 
 def by_status(kit: Kit) -> DiagnosisStep:
     """Return the second step of many diagnoses."""
-    rate = kit.rate(kit.b.counter(c.ATTEMPTS), "5m", "gen_ai_provider_name", "status")
+    rate = kit.rate(c.ATTEMPTS, "5m", "gen_ai_provider_name", "status")
     return ("What do the attempts come back with?", rate)

@@ -79,7 +79,7 @@ def _burn(kit: Kit) -> Alert:
         diagnosis=(
             by_error(kit),
             by_status(kit),
-            ("How do calls end?", kit.rate(kit.b.count(c.INFERENCE_DURATION), "5m", "lz_ending")),
+            ("How do calls end?", kit.rate(c.INFERENCE_DURATION, "5m", "lz_ending")),
             ("Did it start with a release?", kit.b.gauge(c.BUILD_INFO).count("job", "version"))),
         mitigation=(
             ("The first query names the error. `overloaded_error`, 529, 5xx: send the traffic to another "
@@ -95,7 +95,7 @@ def _burn(kit: Kit) -> Alert:
 
 def _provider_failing(kit: Kit) -> Alert:
     finished, failed = r.finished_failed(kit.config, kit.b, kit.w("5m"), *kit.by, PROVIDER)
-    many = kit.grown(kit.b.count(c.INFERENCE_DURATION, lz_ending=FAILED_ENDINGS), "10m", PROVIDER)
+    many = kit.grown(c.INFERENCE_DURATION, "10m", PROVIDER, lz_ending=FAILED_ENDINGS)
     broken = ratio(failed, finished).above(kit.t.provider_failing)
     expr = kit.guarded(broken, many.above(kit.g.provider_failures), on=(PROVIDER,))
     return Alert(
@@ -111,8 +111,7 @@ def _provider_failing(kit: Kit) -> Alert:
         diagnosis=(
             by_error(kit),
             by_status(kit),
-            ("Does another model step in?",
-                kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "5m", "from", "to", "reason"))),
+            ("Does another model step in?", kit.rate(c.OPERATION_FALLBACKS, "5m", "from", "to", "reason"))),
         mitigation=(
             "Send the traffic elsewhere: another provider, region or gateway.",
             "If every error is a connection error, check DNS, proxy and certificates from the host itself.",
@@ -139,8 +138,8 @@ def _spend_limit(kit: Kit) -> Alert:
         "It never flaps: retries do not help.",
         diagnosis=(
             by_error(kit),
-            ("What was spent, by model?", kit.grown(kit.b.counter(c.COST_USD), "1d", MODEL).topk(10)),
-            ("By route?", kit.grown(kit.b.counter(c.COST_USD), "1d", ROUTE).topk(10))),
+            ("What was spent, by model?", kit.grown(c.COST_USD, "1d", MODEL).topk(10)),
+            ("By route?", kit.grown(c.COST_USD, "1d", ROUTE).topk(10))),
         mitigation=(
             "Raise the limit or add credit in the provider's console.",
             "Until then send the traffic to another account or provider, or switch off the dearest route.",
@@ -177,7 +176,7 @@ def _credentials(kit: Kit) -> Alert:
 
 def _calls_slow(kit: Kit) -> Alert:
     rates = kit.b.recorded(overview.DURATION, lz_path="full").over_time("avg_over_time", kit.w("15m"))
-    many = kit.grown(kit.b.count(c.INFERENCE_DURATION, lz_ending="ok", lz_path="full"), "15m")
+    many = kit.grown(c.INFERENCE_DURATION, "15m", lz_ending="ok", lz_path="full")
     expr = kit.guarded(
         quantile_of(0.95, rates, kit.by).above(kit.t.calls_p95_seconds), many.above(kit.g.calls)
     )
@@ -194,11 +193,10 @@ def _calls_slow(kit: Kit) -> Alert:
         guard="Long answers are slow by nature, so set `thresholds.calls_p95_seconds` to what the service "
         f"promises; more than {plain(kit.g.calls)} calls in 15 minutes are needed.",
         diagnosis=(
-            ("Which model?",
-                kit.b.quantile(0.95, c.INFERENCE_DURATION, kit.w("15m"), ("job", MODEL), lz_path="full")),
+            ("Which model?", kit.quantile(0.95, c.INFERENCE_DURATION, "15m", "job", MODEL, lz_path="full")),
             ("Is it retries? More than 1 means so.", kit.attempts_per_call("15m")),
             ("Is it the start or the speed? Tokens per second of one call, median.",
-                kit.b.quantile(0.5, c.OUTPUT_RATE, kit.w("15m"), ("job", MODEL), lz_path="full"))),
+                kit.quantile(0.5, c.OUTPUT_RATE, "15m", "job", MODEL, lz_path="full"))),
         mitigation=(
             ("First token slow, speed normal: queueing at the provider, or a cold prompt cache "
              "(LLMPromptCacheCollapsed)."),
@@ -210,7 +208,7 @@ def _calls_slow(kit: Kit) -> Alert:
 
 def _first_token_slow(kit: Kit) -> Alert:
     rates = kit.b.recorded(overview.FIRST_TOKEN, lz_path="full").over_time("avg_over_time", kit.w("15m"))
-    many = kit.grown(kit.b.count(c.TIME_TO_FIRST_TOKEN, lz_path="full"), "15m")
+    many = kit.grown(c.TIME_TO_FIRST_TOKEN, "15m", lz_path="full")
     expr = kit.guarded(
         quantile_of(0.95, rates, kit.by).above(kit.t.first_token_p95_seconds), many.above(kit.g.calls)
     )
@@ -225,10 +223,9 @@ def _first_token_slow(kit: Kit) -> Alert:
         impact="Users look at an empty answer.",
         guard=f"Cold caches after a release: 15 minutes, and more than {plain(kit.g.calls)} streams.",
         diagnosis=(
-            ("Which model?",
-                kit.b.quantile(0.95, c.TIME_TO_FIRST_TOKEN, kit.w("15m"), ("job", MODEL), lz_path="full")),
+            ("Which model?", kit.quantile(0.95, c.TIME_TO_FIRST_TOKEN, "15m", "job", MODEL, lz_path="full")),
             ("Is the first piece of the body late too? Else the model thinks before it speaks.",
-                kit.b.quantile(0.95, c.TIME_TO_FIRST_CHUNK, kit.w("15m"), ("job", MODEL), lz_path="full")),
+                kit.quantile(0.95, c.TIME_TO_FIRST_CHUNK, "15m", "job", MODEL, lz_path="full")),
             ("Share of input from the prompt cache",
                 ratio(kit.b.recorded(r.CACHE_READ_1H), kit.b.recorded(r.INPUT_1H)))),
         mitigation=(
@@ -242,8 +239,7 @@ def _first_token_slow(kit: Kit) -> Alert:
 def _streams_broken(kit: Kit) -> Alert:
     broken = kit.b.count(c.INFERENCE_DURATION, lz_stream="true", lz_ending="incomplete")
     share = ratio(
-        kit.rate(broken, "15m", PROVIDER),
-        kit.rate(kit.b.count(c.INFERENCE_DURATION, lz_stream="true"), "15m", PROVIDER),
+        kit.rate(broken, "15m", PROVIDER), kit.rate(c.INFERENCE_DURATION, "15m", PROVIDER, lz_stream="true")
     )
     many = kit.grown(broken, "15m", PROVIDER).above(kit.g.streams)
     expr = kit.guarded(share.above(kit.t.broken_streams), many, on=(PROVIDER,))
@@ -261,7 +257,7 @@ def _streams_broken(kit: Kit) -> Alert:
         diagnosis=(
             ("Which models and processes?", broken.rate(kit.w("15m")).sum("job", "instance", MODEL).topk(10)),
             ("After how long? A round figure is a proxy's time-out.",
-                kit.b.quantile(0.5, c.INFERENCE_DURATION, kit.w("15m"), ("job", PROVIDER), lz_stream="true",
+                kit.quantile(0.5, c.INFERENCE_DURATION, "15m", "job", PROVIDER, lz_stream="true",
                     lz_ending="incomplete"))),
         mitigation=(
             ("Broken after a round time such as 60 s: raise the idle time-out of the proxy or load balancer "

@@ -10,12 +10,12 @@ from lz_otel.bundle.promql import ratio
 
 
 def _requested(kit: Kit) -> DiagnosisStep:
-    return ("What prune_ratio is asked for?", kit.b.mean(c.REQUESTED_RATIO, kit.w("30m"), ("job", ROUTE)))
+    return ("What prune_ratio is asked for?", kit.mean(c.REQUESTED_RATIO, "30m", "job", ROUTE))
 
 
 def _quality(kit: Kit) -> Alert:
     scores = [
-        kit.grown(kit.b.count(c.QUALITY, lz_group=group), "30m", "metric").above(kit.g.quality_scores)
+        kit.grown(c.QUALITY, "30m", "metric", lz_group=group).above(kit.g.quality_scores)
         for group in (kit.config.pruned_group, kit.config.control_group)
     ]
     low = r.effectiveness(kit.config, kit.b, kit.w("30m")).below(kit.t.effectiveness_low)
@@ -33,11 +33,10 @@ def _quality(kit: Kit) -> Alert:
         guard=f"Few scores swing a mean: more than {plain(kit.g.quality_scores)} scores per group in 30 "
         "minutes are needed.",
         diagnosis=(
-            ("Mean quality by group and score",
-                kit.b.mean(c.QUALITY, kit.w("30m"), ("job", "lz_group", "metric"))),
+            ("Mean quality by group and score", kit.mean(c.QUALITY, "30m", "job", "lz_group", "metric")),
             ("By route, pruned group only",
-                kit.b.mean(c.QUALITY, kit.w("30m"), ("job", ROUTE, "metric"),
-                    lz_group=kit.config.pruned_group).bottomk(10)),
+                kit.mean(c.QUALITY, "30m", "job", ROUTE, "metric", lz_group=kit.config.pruned_group).bottomk(
+                    10)),
             _requested(kit)),
         mitigation=(
             (f"001: roll `prune_ratio` back by {kit.t.prune_step:g} ({step} of the tokens) and watch for 5 "
@@ -52,7 +51,7 @@ def _quality(kit: Kit) -> Alert:
 
 def _pruned_share(kit: Kit) -> Alert:
     original = kit.b.counter(c.ORIGINAL_TOKENS)
-    share = ratio(kit.rate(kit.b.counter(c.PRUNED_TOKENS), "30m", ROUTE), kit.rate(original, "30m", ROUTE))
+    share = ratio(kit.rate(c.PRUNED_TOKENS, "30m", ROUTE), kit.rate(original, "30m", ROUTE))
     outside = share.below(kit.t.pruned_share_low).or_(share.above(kit.t.pruned_share_high))
     many = kit.grown(original, "30m", ROUTE).above(kit.g.original_tokens)
     return Alert(
@@ -79,7 +78,7 @@ def _pruned_share(kit: Kit) -> Alert:
 
 def _context(kit: Kit) -> Alert:
     zero = r.context_preservation(kit.config, kit.b, kit.w("30m")).equal(0)
-    many = kit.grown(kit.b.counter(c.ORIGINAL_TOKENS), "30m").above(kit.g.original_tokens)
+    many = kit.grown(c.ORIGINAL_TOKENS, "30m").above(kit.g.original_tokens)
     return Alert(
         name="LLMContextNotTagged", kind="cause", dashboard="families", source="A: 001",
         summary="Pruning runs without any tagged context to preserve.",
@@ -91,9 +90,8 @@ def _context(kit: Kit) -> Alert:
         impact="Roles, rules and dates in free text may be cut.",
         guard=f"More than {plain(kit.g.original_tokens)} original tokens in 30 minutes are needed.",
         diagnosis=(
-            ("Which routes prune?", kit.grown(kit.b.counter(c.PRUNED_TOKENS), "30m", ROUTE).topk(10)),
-            ("Which routes preserve?",
-                kit.grown(kit.b.count(c.CONTEXT_PRESERVATION), "30m", ROUTE).topk(10))),
+            ("Which routes prune?", kit.grown(c.PRUNED_TOKENS, "30m", ROUTE).topk(10)),
+            ("Which routes preserve?", kit.grown(c.CONTEXT_PRESERVATION, "30m", ROUTE).topk(10))),
         mitigation=(
             ("001: move what must stay (service area, version of the policy, status of the customer, dates) "
              "into `<context>` in the system prompt."),
@@ -116,8 +114,7 @@ def _wrong_header(kit: Kit) -> Alert:
         guard=f"A try by hand: more than {plain(kit.g.wrong_headers)} calls in 15 minutes are needed.",
         diagnosis=(
             ("Which route and process?", wrong.increase(kit.w("1h")).sum("job", "instance", ROUTE).topk(10)),
-            ("All reasons of intent",
-                kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS, mechanism="intent"), "15m", "reason"))),
+            ("All reasons of intent", kit.rate(c.FAST_PATH_FALLBACKS, "15m", "reason", mechanism="intent"))),
         mitigation=(
             ("002: send `anthropic-sampling-intent: deterministic|creative|balanced`, with `anthropic-beta: "
              "tools-2024-08-06` and `stream: true`."),
@@ -144,7 +141,7 @@ def _not_repeatable(kit: Kit) -> Alert:
         diagnosis=(
             ("Which route and model?", kit.grown(different, "1h", MODEL, ROUTE).topk(10)),
             ("Was the layer there at all?",
-                kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="intent"), "15m", "verdict"))),
+                kit.rate(c.FAST_PATH_CALLS, "15m", "verdict", mechanism="intent"))),
         mitigation=(
             "002: only streamed requests are deterministic; without `stream: true` the old path answers.",
             ("002: look for what changes in the prompt (time, random id): the digest is of the request as "
@@ -180,7 +177,7 @@ def _creative_surge(kit: Kit) -> Alert:
         diagnosis=(
             ("Share of each intent", kit.b.recorded(r.ARTICLE_NAMES["intent_distribution"])),
             ("Which routes?", kit.rate(creative, "15m", ROUTE).topk(10)),
-            ("Room in the rate limits?", kit.rate(kit.b.counter(c.ATTEMPTS, status="429"), "15m", MODEL))),
+            ("Room in the rate limits?", kit.rate(c.ATTEMPTS, "15m", MODEL, status="429"))),
         mitigation=(
             "002: scale out (its autoscaler acts on this figure), before latency follows.",
             "Check rate limits and budget: LLMRateLimitNear, LLMCostSpike."),
@@ -206,10 +203,10 @@ def _zeroing_fallbacks(kit: Kit) -> Alert:
         guard=f"1 of 10 calls is 10 %: more than {plain(kit.g.zeroing_fallbacks)} fallbacks in the 5 minutes "
         "are needed.",
         diagnosis=(
-            ("Why?", kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS, mechanism="zeroing"), "5m", "reason")),
+            ("Why?", kit.rate(c.FAST_PATH_FALLBACKS, "5m", "reason", mechanism="zeroing")),
             ("Which model and route?", kit.rate(fallback, "5m", MODEL, ROUTE).topk(10)),
             ("Confidence of the routing: a fall means odd input",
-                kit.b.quantile(0.5, c.ZEROING_CONFIDENCE, kit.w("15m"), ("job",)))),
+                kit.quantile(0.5, c.ZEROING_CONFIDENCE, "15m", "job"))),
         mitigation=(
             (f"003: raise `zeroing_threshold` by {percent(kit.t.zeroing_step)} (less is zeroed); the "
              "provider does the same by itself."),
@@ -223,9 +220,9 @@ def _zeroing_fallbacks(kit: Kit) -> Alert:
 
 
 def _zeroing_range(kit: Kit) -> Alert:
-    mean = kit.b.mean(c.ZEROING_PARAMS_RATIO, kit.w("30m"), kit.by)
+    mean = kit.mean(c.ZEROING_PARAMS_RATIO, "30m", *kit.by)
     outside = mean.above(kit.t.params_ratio_high).or_(mean.below(kit.t.params_ratio_low))
-    many = kit.grown(kit.b.count(c.ZEROING_PARAMS_RATIO), "30m").above(kit.g.zeroing_reports)
+    many = kit.grown(c.ZEROING_PARAMS_RATIO, "30m").above(kit.g.zeroing_reports)
     return Alert(
         name="LLMZeroingOutOfRange", kind="cause", dashboard="families", source="A: 003",
         summary="The share of zeroed parameters is outside the sensible range.",
@@ -239,8 +236,8 @@ def _zeroing_range(kit: Kit) -> Alert:
         impact="Too timid: no gain. Too much: subtle judgements suffer (003: 11 % on sentiment at 78 %).",
         guard=f"A handful of reports: more than {plain(kit.g.zeroing_reports)} in 30 minutes are needed.",
         diagnosis=(
-            ("By route", kit.b.mean(c.ZEROING_PARAMS_RATIO, kit.w("30m"), ("job", ROUTE))),
-            ("Quality of the answers", kit.b.mean(c.QUALITY, kit.w("30m"), ("job", "lz_group", "metric")))),
+            ("By route", kit.mean(c.ZEROING_PARAMS_RATIO, "30m", "job", ROUTE)),
+            ("Quality of the answers", kit.mean(c.QUALITY, "30m", "job", "lz_group", "metric"))),
         mitigation=(
             ("Too much: raise `zeroing_threshold` (003: 2e-5 for legal texts, 5e-5 for social media, 1e-5 by "
              "default)."),
@@ -252,7 +249,7 @@ def _zeroing_range(kit: Kit) -> Alert:
 
 def _mask_stuck(kit: Kit) -> Alert:
     events = kit.b.counter(c.MASK_EVENTS)
-    still = kit.rate(kit.b.counter(c.MASK_SWITCHES), "15m").or_(0 * kit.rate(events, "15m")).equal(0)
+    still = kit.rate(c.MASK_SWITCHES, "15m").or_(0 * kit.rate(events, "15m")).equal(0)
     expr = kit.guarded(still, kit.grown(events, "15m").above(kit.g.mask_events))
     return Alert(
         name="LLMZeroingMaskStuck", kind="cause", dashboard="families", source="A: 003; C: guard",
@@ -267,9 +264,8 @@ def _mask_stuck(kit: Kit) -> Alert:
         "mask that never switched has no series: an explicit zero stands in.",
         diagnosis=(
             ("Masks and changes per second", kit.rate(events, "15m", MODEL)),
-            ("Share of parameters zeroed", kit.b.mean(c.ZEROING_PARAMS_RATIO, kit.w("15m"), ("job", MODEL))),
-            ("Confidence of the routing",
-                kit.b.quantile(0.5, c.ZEROING_CONFIDENCE, kit.w("15m"), ("job", MODEL)))),
+            ("Share of parameters zeroed", kit.mean(c.ZEROING_PARAMS_RATIO, "15m", "job", MODEL)),
+            ("Confidence of the routing", kit.quantile(0.5, c.ZEROING_CONFIDENCE, "15m", "job", MODEL))),
         mitigation=(
             ("003: switch zeroing off (`POST /v1/layer-zero/control`, or leave out the header) and report it "
              "with request ids."),

@@ -20,31 +20,24 @@ from lz_otel.bundle._alert import (
 )
 from lz_otel.bundle._labels import ELIGIBLE, FAMILIES, ROUTE
 from lz_otel.bundle.dashboards import recorded as overview
-from lz_otel.bundle.promql import (
-    Not,
-    quantile_of,
-    ratio,
-)
+from lz_otel.bundle.promql import Not, quantile_of, ratio
 
 if TYPE_CHECKING:
     from lz_otel.bundle.promql import Expr
 
 
 def _reasons(kit: Kit) -> DiagnosisStep:
-    rate = kit.rate(kit.b.counter(c.FAST_PATH_FALLBACKS), "5m", "mechanism", "reason")
+    rate = kit.rate(c.FAST_PATH_FALLBACKS, "5m", "mechanism", "reason")
     return ("Why do calls fall back? (per minute)", 60 * rate)
 
 
 def verdicts(kit: Kit) -> DiagnosisStep:
     """Return the step of a diagnosis that asks for the verdicts."""
-    return (
-        "What are the verdicts?",
-        kit.rate(kit.b.counter(c.FAST_PATH_CALLS), "10m", "mechanism", "verdict"),
-    )
+    return ("What are the verdicts?", kit.rate(c.FAST_PATH_CALLS, "10m", "mechanism", "verdict"))
 
 
 def _gone(kit: Kit) -> Alert:
-    hits = kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict="hit"), "5m", "mechanism")
+    hits = kit.rate(c.FAST_PATH_CALLS, "5m", "mechanism", mechanism=FAMILIES, verdict="hit")
     eligible = kit.b.counter(c.FAST_PATH_CALLS, mechanism=FAMILIES, verdict=ELIGIBLE)
     share = ratio(hits, kit.rate(eligible, "5m", "mechanism"))
     now = kit.grown(eligible, "5m", "mechanism").above(kit.g.eligible_now)
@@ -83,14 +76,12 @@ def _gone(kit: Kit) -> Alert:
 
 def _hit_rate(kit: Kit) -> Alert:
     symbolic = [
-        kit.rate(kit.b.counter(c.FAST_PATH_CALLS, mechanism="symbolic", verdict=verdicts), "30m", ROUTE)
+        kit.rate(c.FAST_PATH_CALLS, "30m", ROUTE, mechanism="symbolic", verdict=verdicts)
         for verdicts in ("hit", ELIGIBLE)
     ]
     by_route = ratio(*symbolic)
     low = kit.b.recorded(r.HITS_30M, mechanism="symbolic").below(kit.t.hit_rate_low)
-    many = kit.grown(kit.b.counter(c.FAST_PATH_CALLS, verdict=ELIGIBLE), "30m", "mechanism").above(
-        kit.g.calls
-    )
+    many = kit.grown(c.FAST_PATH_CALLS, "30m", "mechanism", verdict=ELIGIBLE).above(kit.g.calls)
     return Alert(
         name="LLMHitRateLow", kind="cause", dashboard="families", source="A: 000",
         summary="Fewer calls than expected are served by the symbolic engine.",
@@ -106,8 +97,7 @@ def _hit_rate(kit: Kit) -> Alert:
         diagnosis=(
             ("Which route has the lowest hit rate?", by_route.bottomk(10)),
             _reasons(kit),
-            ("Evidence of the engine, of hits and others",
-                kit.rate(kit.b.counter(c.SYMBOLIC_EVIDENCE), "30m", "signal"))),
+            ("Evidence of the engine, of hits and others", kit.rate(c.SYMBOLIC_EVIDENCE, "30m", "signal"))),
         mitigation=(
             ("000: retune the preprocessing of the prompts. By frequency: thinking words (41 %: think, "
              "consider, step by step), vague quantifiers (28 %), unclosed `{` or `[` (15 %), contradictory "
@@ -184,9 +174,9 @@ def _slow(kit: Kit) -> Alert:
         f"{plain(kit.g.calls)} calls are needed.",
         diagnosis=(
             ("Is it the engine? Its own p95, warm",
-                kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false")),
+                kit.quantile(0.95, c.ENGINE_DURATION, "10m", "job", "mechanism", cold="false")),
             ("Or cold starts? Calls with a new fingerprint per second",
-                kit.rate(kit.b.count(c.ENGINE_DURATION, cold="true"), "10m", "mechanism")),
+                kit.rate(c.ENGINE_DURATION, "10m", "mechanism", cold="true")),
             ("Or retries?", kit.attempts_per_call("10m"))),
         mitigation=(
             ("Engine fast, calls slow: the network, a proxy, or the client's pool. Look at connection "
@@ -200,7 +190,7 @@ def _slow(kit: Kit) -> Alert:
 
 def _engine_slow(kit: Kit) -> Alert:
     warm = kit.b.count(c.ENGINE_DURATION, cold="false")
-    p95 = kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), (*kit.by, "mechanism"), cold="false")
+    p95 = kit.quantile(0.95, c.ENGINE_DURATION, "10m", *kit.by, "mechanism", cold="false")
     many = kit.grown(warm, "10m", "mechanism").above(kit.g.calls)
     expr = kit.guarded(p95.above(kit.t.engine_p95_seconds), many, on=("mechanism",))
     return Alert(
@@ -217,10 +207,10 @@ def _engine_slow(kit: Kit) -> Alert:
         "needed.",
         diagnosis=(
             ("Which route?",
-                kit.b.quantile(0.95, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism", ROUTE),
-                    cold="false").topk(10)),
+                kit.quantile(0.95, c.ENGINE_DURATION, "10m", "job", "mechanism", ROUTE, cold="false").topk(
+                    10)),
             ("Median beside it: are all slow, or a few?",
-                kit.b.quantile(0.5, c.ENGINE_DURATION, kit.w("10m"), ("job", "mechanism"), cold="false"))),
+                kit.quantile(0.5, c.ENGINE_DURATION, "10m", "job", "mechanism", cold="false"))),
         mitigation=(
             "All routes: the provider is loaded; wait, and tell them.",
             "One route: its schema or template grew. Split it."),

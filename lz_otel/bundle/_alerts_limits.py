@@ -22,9 +22,7 @@ from lz_otel.bundle.promql import Expr, ratio
 
 def _limited(kit: Kit, status: tuple[str, ...], limit: float) -> Expr:
     refused = kit.b.counter(c.ATTEMPTS, status=status)
-    share = ratio(
-        kit.rate(refused, "10m", PROVIDER, MODEL), kit.rate(kit.b.counter(c.ATTEMPTS), "10m", PROVIDER, MODEL)
-    )
+    share = ratio(kit.rate(refused, "10m", PROVIDER, MODEL), kit.rate(c.ATTEMPTS, "10m", PROVIDER, MODEL))
     many = kit.grown(refused, "10m", PROVIDER, MODEL).above(kit.g.rate_limited)
     return kit.guarded(share.above(limit), many, on=(PROVIDER, MODEL))
 
@@ -43,7 +41,7 @@ def _rate_limited(kit: Kit) -> Alert:
         "refusals.",
         diagnosis=(
             ("How much of which limit is left?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
-            ("Which routes ask most?", kit.rate(kit.b.counter(c.ATTEMPTS), "10m", MODEL, ROUTE).topk(10)),
+            ("Which routes ask most?", kit.rate(c.ATTEMPTS, "10m", MODEL, ROUTE).topk(10)),
             ("Do the retries help, or do calls fail?", by_error(kit)[1])),
         mitigation=(
             "Throttle the route that grew, or move its batch work to off-peak hours or a batch API.",
@@ -69,10 +67,8 @@ def _overloaded(kit: Kit) -> Alert:
         guard=f"Short peaks: 10 minutes and more than {plain(kit.g.rate_limited)} such answers.",
         diagnosis=(
             by_status(kit),
-            ("All models or one?",
-                kit.rate(kit.b.counter(c.ATTEMPTS, status=("529", "503")), "10m", PROVIDER, MODEL)),
-            ("Does another model step in?",
-                kit.rate(kit.b.counter(c.OPERATION_FALLBACKS), "10m", "from", "to", "reason"))),
+            ("All models or one?", kit.rate(c.ATTEMPTS, "10m", PROVIDER, MODEL, status=("529", "503"))),
+            ("Does another model step in?", kit.rate(c.OPERATION_FALLBACKS, "10m", "from", "to", "reason"))),
         mitigation=(
             "Fall back to another model or region while it lasts.",
             "Longer, jittered back-off: instant retries add to the load.",
@@ -118,7 +114,7 @@ def _retries(kit: Kit) -> Alert:
         guard=f"More than {plain(kit.g.retries)} retries in 5 minutes are needed. A longer window would fire "
         "after the outage is over.",
         diagnosis=(
-            ("Why are calls tried again?", kit.rate(kit.b.counter(c.CALL_RETRIES), "5m", PROVIDER, "reason")),
+            ("Why are calls tried again?", kit.rate(c.CALL_RETRIES, "5m", PROVIDER, "reason")),
             by_status(kit)),
         mitigation=(
             "429: see LLMRateLimited; 529 and 5xx: see LLMProviderOverloaded.",
@@ -132,7 +128,7 @@ def _retries(kit: Kit) -> Alert:
 
 def _model_fallbacks(kit: Kit) -> Alert:
     steps = kit.b.counter(c.OPERATION_FALLBACKS)
-    operations = kit.rate(kit.b.count(c.OPERATION_DURATION), "15m")
+    operations = kit.rate(c.OPERATION_DURATION, "15m")
     share = kit.rate(steps, "15m").op("/", operations.above(0))
     expr = kit.guarded(
         share.above(kit.t.model_fallbacks), kit.grown(steps, "15m").above(kit.g.model_fallbacks)

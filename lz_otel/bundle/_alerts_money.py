@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 def _dearest(kit: Kit) -> tuple[DiagnosisStep, ...]:
     cost = kit.b.counter(c.COST_USD)
-    calls = kit.rate(kit.b.count(c.INFERENCE_DURATION), "1h", ROUTE)
+    calls = kit.rate(c.INFERENCE_DURATION, "1h", ROUTE)
     return (
         ("Which route? USD in the last hour", kit.grown(cost, "1h", ROUTE).topk(10)),
         ("Which model?", kit.grown(cost, "1h", MODEL).topk(10)),
         ("More calls, or dearer ones? Calls a second", calls),
         ("Output tokens per call",
-            kit.rate(kit.b.counter(c.OUTPUT_TOKENS), "1h", ROUTE).op("/", calls.above(0))),
+            kit.rate(c.OUTPUT_TOKENS, "1h", ROUTE).op("/", calls.above(0))),
         ("Share of input from the prompt cache",
             ratio(kit.b.recorded(r.CACHE_READ_1H), kit.b.recorded(r.INPUT_1H))),
     )  # fmt: skip
@@ -126,7 +126,7 @@ def _daily(kit: Kit) -> Alert:
 
 
 def _unpriced(kit: Kit) -> Alert:
-    calls = kit.grown(kit.b.counter(c.COST_UNPRICED), "1h", PROVIDER, MODEL)
+    calls = kit.grown(c.COST_UNPRICED, "1h", PROVIDER, MODEL)
     return Alert(
         name="LLMUnpricedModel", kind="cause", dashboard="cost", source="C",
         summary="A model in use has no price, so its calls are missing from every cost figure.",
@@ -141,7 +141,7 @@ def _unpriced(kit: Kit) -> Alert:
         diagnosis=(
             ("Which models have no price?", calls.topk(10)),
             ("Which names do they answer under?",
-                kit.rate(kit.b.count(c.INFERENCE_DURATION), "1h", MODEL, "gen_ai_response_model"))),
+                kit.rate(c.INFERENCE_DURATION, "1h", MODEL, "gen_ai_response_model"))),
         mitigation=(
             ("Add the model to your own price table, or update lz-otel; then check the name: aliases count "
              "as their own model."),),
@@ -149,10 +149,10 @@ def _unpriced(kit: Kit) -> Alert:
 
 
 def _incomplete(kit: Kit) -> Alert:
-    calls = kit.grown(kit.b.count(c.INFERENCE_DURATION), "1h")
+    calls = kit.grown(c.INFERENCE_DURATION, "1h")
 
     def part(metric: c.Metric) -> Expr:
-        return kit.grown(kit.b.counter(metric), "1h").or_(0 * calls)
+        return kit.grown(metric, "1h").or_(0 * calls)
 
     share = (part(c.COST_UNPRICED) + part(c.USAGE_MISSING_CALLS)).op("/", calls.above(0))
     expr = kit.guarded(share.above(kit.t.cost_incomplete), calls.above(kit.g.calls))
@@ -167,8 +167,8 @@ def _incomplete(kit: Kit) -> Alert:
         impact="Cost, budget and savings read too low.",
         guard=f"Abandoned streams carry no usage: an hour, and more than {plain(kit.g.calls)} calls.",
         diagnosis=(
-            ("Why is usage missing?", kit.rate(kit.b.counter(c.USAGE_MISSING_CALLS), "1h", "reason")),
-            ("Which models have no price?", kit.grown(kit.b.counter(c.COST_UNPRICED), "1h", MODEL).topk(10))),
+            ("Why is usage missing?", kit.rate(c.USAGE_MISSING_CALLS, "1h", "reason")),
+            ("Which models have no price?", kit.grown(c.COST_UNPRICED, "1h", MODEL).topk(10))),
         mitigation=(
             ("`not_requested`: streams of OpenAI and compatible APIs send usage only with `stream_options: "
              "{include_usage: true}`."),
@@ -204,8 +204,8 @@ def _cache_collapsed(kit: Kit) -> Alert:
         guard=f"Night traffic misses more: more than {plain(kit.g.cache_tokens)} input tokens in the hour "
         "are needed.",
         diagnosis=(
-            ("Why do calls miss?", kit.rate(kit.b.counter(c.PROMPT_CACHE_MISSES), "15m", MODEL, "reason")),
-            ("Where?", kit.rate(kit.b.counter(c.PROMPT_CACHE_MISSES), "15m", ROUTE, "reason").topk(10)),
+            ("Why do calls miss?", kit.rate(c.PROMPT_CACHE_MISSES, "15m", MODEL, "reason")),
+            ("Where?", kit.rate(c.PROMPT_CACHE_MISSES, "15m", ROUTE, "reason").topk(10)),
             ("With a release?", kit.b.gauge(c.BUILD_INFO).count("job", "version"))),
         mitigation=(
             ("`system_changed`, `tools_changed`: something in the fixed part now varies: a date, an id, the "
@@ -220,8 +220,8 @@ def _cache_collapsed(kit: Kit) -> Alert:
 
 
 def _cache_never_read(kit: Kit) -> Alert:
-    written = kit.grown(kit.b.counter(c.PROMPT_CACHE_WRITE_TOKENS), "6h", MODEL)
-    read = kit.grown(kit.b.counter(c.CACHE_READ_TOKENS), "6h", MODEL)
+    written = kit.grown(c.PROMPT_CACHE_WRITE_TOKENS, "6h", MODEL)
+    read = kit.grown(c.CACHE_READ_TOKENS, "6h", MODEL)
     low = ratio(read, written).below(kit.t.cache_reads_per_write)
     expr = kit.guarded(low, written.above(kit.g.cache_write_tokens), on=(MODEL,))
     return Alert(
@@ -238,9 +238,9 @@ def _cache_never_read(kit: Kit) -> Alert:
         guard=f"A release writes all entries anew: 6 hours, and more than {plain(kit.g.cache_write_tokens)} "
         "tokens written.",
         diagnosis=(
-            ("Why do calls miss?", kit.rate(kit.b.counter(c.PROMPT_CACHE_MISSES), "1h", MODEL, "reason")),
-            ("Which routes write?", kit.grown(kit.b.counter(c.CACHE_WRITE_TOKENS), "6h", ROUTE).topk(10)),
-            ("Which routes read?", kit.grown(kit.b.counter(c.CACHE_READ_TOKENS), "6h", ROUTE).topk(10))),
+            ("Why do calls miss?", kit.rate(c.PROMPT_CACHE_MISSES, "1h", MODEL, "reason")),
+            ("Which routes write?", kit.grown(c.CACHE_WRITE_TOKENS, "6h", ROUTE).topk(10)),
+            ("Which routes read?", kit.grown(c.CACHE_READ_TOKENS, "6h", ROUTE).topk(10))),
         mitigation=(
             "Put the breakpoint behind the part that stays the same, not behind the user's own text.",
             "One-off prompts (batch, evaluation): leave `cache_control` out.",
@@ -250,8 +250,8 @@ def _cache_never_read(kit: Kit) -> Alert:
 
 
 def _cache_loses(kit: Kit) -> Alert:
-    over = kit.grown(kit.b.counter(c.OVERSPENT_USD, mechanism="prompt_cache"), "6h", MODEL)
-    saved = kit.grown(kit.b.counter(c.SAVED_USD, mechanism="prompt_cache"), "6h", MODEL).or_(0 * over)
+    over = kit.grown(c.OVERSPENT_USD, "6h", MODEL, mechanism="prompt_cache")
+    saved = kit.grown(c.SAVED_USD, "6h", MODEL, mechanism="prompt_cache").or_(0 * over)
     loss = (over - saved).above(0)
     return Alert(
         name="LLMPromptCacheLosesMoney", kind="symptom", dashboard="caches", source="C",
@@ -266,9 +266,9 @@ def _cache_loses(kit: Kit) -> Alert:
         guard=f"A release writes all entries anew: 6 hours, and {plain(kit.g.overspent_usd)} USD.",
         diagnosis=(
             ("By route, USD saved less overspent",
-                kit.grown(kit.b.counter(c.SAVED_USD, mechanism="prompt_cache"), "6h", ROUTE)
-                - kit.grown(kit.b.counter(c.OVERSPENT_USD, mechanism="prompt_cache"), "6h", ROUTE)),
-            ("Writes by lifetime", kit.rate(kit.b.counter(c.PROMPT_CACHE_WRITE_TOKENS), "6h", MODEL, "ttl"))),
+                kit.grown(c.SAVED_USD, "6h", ROUTE, mechanism="prompt_cache")
+                - kit.grown(c.OVERSPENT_USD, "6h", ROUTE, mechanism="prompt_cache")),
+            ("Writes by lifetime", kit.rate(c.PROMPT_CACHE_WRITE_TOKENS, "6h", MODEL, "ttl"))),
         mitigation=(
             ("As for LLMPromptCacheNeverRead. The hour's lifetime costs twice plain input: use it only where "
              "calls come that far apart."),),

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from lz_otel import catalogue as c
-from lz_otel.bundle._alert import (
-    Alert,
-    AlertCondition,
-    DiagnosisStep,
-    Kit,
-    layer_gone,
-    percent,
-    plain,
-)
+from lz_otel.bundle._alert import Alert, AlertCondition, DiagnosisStep, Kit, layer_gone, percent, plain
 from lz_otel.bundle._alerts_fast_path import verdicts
 from lz_otel.bundle._labels import ELIGIBLE, MODEL, ROUTE
-from lz_otel.bundle.promql import (
-    VENDOR_CACHE_HIT_RATE,
-    VENDOR_DECOMPRESSION_P95,
-    VENDOR_SLICE_EFFICIENCY,
-)
+from lz_otel.bundle.promql import VENDOR_CACHE_HIT_RATE, VENDOR_DECOMPRESSION_P95, VENDOR_SLICE_EFFICIENCY
 
 
 def _ghost(kit: Kit) -> Alert:
-    seen = kit.grown(kit.b.counter(c.GHOST_ENTITIES), "10m")
+    seen = kit.grown(c.GHOST_ENTITIES, "10m")
 
     def text(limit: float) -> str:
         return (
@@ -44,10 +32,9 @@ def _ghost(kit: Kit) -> Alert:
         guard="A support address or an order number that two users share looks the same: one makes a ticket, "
         f"more than {plain(kit.g.ghost_entities)} in 10 minutes page.",
         diagnosis=(
-            ("Which model and route?",
-                kit.grown(kit.b.counter(c.GHOST_ENTITIES), "1h", MODEL, ROUTE).topk(10)),
+            ("Which model and route?", kit.grown(c.GHOST_ENTITIES, "1h", MODEL, ROUTE).topk(10)),
             ("How many requests are similar enough to share work?",
-                kit.grown(kit.b.counter(c.SIMILAR_CALLS), "1h", ROUTE).topk(10))),
+                kit.grown(c.SIMILAR_CALLS, "1h", ROUTE).topk(10))),
         mitigation=(
             "Stop sharing on that route at once: send `x-anthropic-layer-hint: legacy` (004).",
             ("004: a fuse on similarity: a request that resembles one of the last 100 by more than 0.92 "

@@ -70,8 +70,8 @@ def _internal_errors(kit: Kit) -> Alert:
 
 
 def _overhead(kit: Kit) -> Alert:
-    p99 = kit.b.quantile(0.99, c.INTERNAL_OVERHEAD, kit.w("15m"), kit.by)
-    many = kit.grown(kit.b.count(c.INTERNAL_OVERHEAD), "15m").above(kit.g.calls)
+    p99 = kit.quantile(0.99, c.INTERNAL_OVERHEAD, "15m", *kit.by)
+    many = kit.grown(c.INTERNAL_OVERHEAD, "15m").above(kit.g.calls)
     return Alert(
         name="LLMOtelOverheadHigh", kind="symptom", dashboard="internals", source="C",
         summary="lz_otel takes too much time of each call.",
@@ -86,8 +86,8 @@ def _overhead(kit: Kit) -> Alert:
         "needed.",
         diagnosis=(
             ("Which process? One alone is short of CPU",
-                kit.b.quantile(0.99, c.INTERNAL_OVERHEAD, kit.w("15m"), ("job", "instance")).topk(10)),
-            ("Median beside it", kit.b.quantile(0.5, c.INTERNAL_OVERHEAD, kit.w("15m"), ("job",)))),
+                kit.quantile(0.99, c.INTERNAL_OVERHEAD, "15m", "job", "instance").topk(10)),
+            ("Median beside it", kit.quantile(0.5, c.INTERNAL_OVERHEAD, "15m", "job"))),
         mitigation=(
             "All processes: very long bodies or histories? Report it with their size.",
             "Some processes: CPU limits. Look at throttling.",

@@ -21,10 +21,7 @@ def build(config: Config) -> Board:
     """Return the dashboard."""
     q = Queries(config)
     board = Board(
-        "caches",
-        "Prompt & response cache",
-        "Does caching pay, why do calls miss, and where?",
-        hours=6,
+        "caches", "Prompt & response cache", "Does caching pay, why do calls miss, and where?", hours=6
     )
     _prompt_cache(board, q)
     _misses(board, q)
