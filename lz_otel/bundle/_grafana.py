@@ -13,18 +13,11 @@ from typing import Any
 SOURCE = "prometheus"
 PROVIDER: dict[str, Any] = {
     "apiVersion": 1,
-    "providers": [
-        {
-            "name": "lz-otel",
-            "orgId": 1,
-            "folder": "LLM",
-            "type": "file",
-            "updateIntervalSeconds": 30,
-            "allowUiUpdates": False,
-            "options": {"path": "/etc/grafana/dashboards/lz-otel"},
-        }
-    ],
-}
+    "providers": [{
+        "name": "lz-otel", "orgId": 1, "folder": "LLM", "type": "file", "updateIntervalSeconds": 30,
+        "allowUiUpdates": False, "options": {"path": "/etc/grafana/dashboards/lz-otel"},
+    }],
+}  # fmt: skip
 # `query` is not among the functions that Grafana's templates have.
 _LOOKUP = re.compile(r"\{\{ with printf .*\| query \}\}.*\{\{ end \}\}\{\{ end \}\}")
 

@@ -41,15 +41,8 @@ __all__ = [
 ]  # fmt: skip
 
 # Dashboards by their short name; the uid is the md5 of the file name and must never change.
-DASHBOARD_FILES = {
-    "overview": "lz-otel-overview.json",
-    "families": "lz-otel-families.json",
-    "caches": "lz-otel-caches.json",
-    "cost": "lz-otel-cost.json",
-    "reliability": "lz-otel-reliability.json",
-    "rollout": "lz-otel-rollout.json",
-    "internals": "lz-otel-internals.json",
-}
+_DASHBOARDS = ("overview", "families", "caches", "cost", "reliability", "rollout", "internals")
+DASHBOARD_FILES = {name: f"lz-otel-{name}.json" for name in _DASHBOARDS}
 
 
 def dashboard_uid(name: str) -> str:
@@ -117,22 +110,13 @@ class Slo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Urls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where the links of alerts lead."""
 
-    runbook: Annotated[
-        str,
-        meta(
-            "address of a runbook; {alert} is its name",
-            allowed="an address with {alert} in it",
-            pattern=r"\{alert\}",
-        ),
+    # fmt: off
+    runbook: Annotated[str, meta("address of a runbook; {alert} is its name", pattern=r"\{alert\}",
+        allowed="an address with {alert} in it")
     ] = "https://github.com/lz-otel/lz-otel/blob/main/alerts/runbooks/{alert}.md"
-    grafana: Annotated[
-        str,
-        meta(
-            "address of Grafana, without the last slash",
-            allowed="an http(s) address without the last slash",
-            pattern=r"^https?://.*[^/]\Z",
-        ),
-    ] = "http://localhost:3000"
+    grafana: Annotated[str, meta("address of Grafana, without the last slash", pattern=r"^https?://.*[^/]\Z",
+        allowed="an http(s) address without the last slash")] = "http://localhost:3000"
+    # fmt: on
 
 
 Label = Annotated[

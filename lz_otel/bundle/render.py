@@ -69,60 +69,46 @@ def files(config: Config, form: str = "prometheus", *, with_dashboards: bool = T
 
         boards = dashboards(config)
     recorded, alerting = recording_groups(config), alert_groups(config)
-    pages = {f"alerts/runbooks/{name}": text for name, text in runbooks.runbooks(config).items()}
-    pages["alerts/README.md"] = runbooks.overview(config)
+    texts = {f"alerts/runbooks/{name}": text for name, text in runbooks.runbooks(config).items()}
+    texts["alerts/README.md"] = runbooks.overview(config)
+    board_texts = {f"dashboards/{name}": text for name, text in boards.items()}
     if form == "prometheus":
-        return {
-            "alerts/rules/recording.yml": HEADER + dump({"groups": recorded}),
-            "alerts/rules/alerts.yml": HEADER + dump({"groups": alerting}),
-            "alerts/templates/lz-otel-muted.tmpl": alertmanager.muted_template(config),
-            **pages,
-            **{f"dashboards/{name}": text for name, text in boards.items()},
+        texts |= board_texts
+        texts["alerts/templates/lz-otel-muted.tmpl"] = alertmanager.muted_template(config)
+        documents = {
+            "alerts/rules/recording.yml": {"groups": recorded},
+            "alerts/rules/alerts.yml": {"groups": alerting},
         }
-    if form == "prometheus-operator":
-        return {
-            "prometheusrules/lz-otel-recording.yaml": HEADER
-            + dump(_custom_resource("lz-otel-recording", recorded)),
-            "prometheusrules/lz-otel-alerts.yaml": HEADER
-            + dump(_custom_resource("lz-otel-alerts", alerting)),
-            **{
-                f"dashboards/{_stem(n)}.yaml": HEADER + dump(_config_map(n, text))
-                for n, text in boards.items()
-            },
-            **pages,
+    elif form == "prometheus-operator":
+        documents = {
+            "prometheusrules/lz-otel-recording.yaml": _custom_resource("lz-otel-recording", recorded),
+            "prometheusrules/lz-otel-alerts.yaml": _custom_resource("lz-otel-alerts", alerting),
+            **{f"dashboards/{Path(n).stem}.yaml": _config_map(n, text) for n, text in boards.items()},
         }
-    return {
-        "provisioning/alerting/lz-otel.yaml": HEADER + dump(_grafana.alerting(alerting)),
-        "provisioning/dashboards/lz-otel.yaml": HEADER + dump(_grafana.PROVIDER),
-        "prometheus/lz-otel-recording.yml": HEADER + dump({"groups": recorded}),
-        **{f"dashboards/{name}": text for name, text in boards.items()},
-        **pages,
-    }
-
-
-def _stem(name: str) -> str:
-    return name.removesuffix(".json")
+    else:
+        texts |= board_texts
+        documents = {
+            "provisioning/alerting/lz-otel.yaml": _grafana.alerting(alerting),
+            "provisioning/dashboards/lz-otel.yaml": _grafana.PROVIDER,
+            "prometheus/lz-otel-recording.yml": {"groups": recorded},
+        }
+    return {**texts, **{path: HEADER + dump(document) for path, document in documents.items()}}
 
 
 def _custom_resource(name: str, rule_groups: list[dict[str, Any]]) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/name": "lz-otel", "role": "alert-rules"}
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "lz-otel", "role": "alert-rules"}},
+        "metadata": {"name": name, "labels": labels},
         "spec": {"groups": rule_groups},
     }
 
 
 def _config_map(name: str, text: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": _stem(name),
-            "labels": {"app.kubernetes.io/name": "lz-otel", "grafana_dashboard": "1"},
-        },
-        "data": {name: text},
-    }
+    labels = {"app.kubernetes.io/name": "lz-otel", "grafana_dashboard": "1"}
+    metadata = {"name": Path(name).stem, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {name: text}}
 
 
 def stale(out: Path, wanted: Mapping[str, str]) -> list[str]:

@@ -21,6 +21,33 @@ _SEVERITY = {
     "none": "goes to the dead man's switch",
 }
 _OFF = "Never as configured: it has no rule until its setting, named under Meaning, is above 0."
+_OVERVIEW = f"""\
+# Alerts of lz-otel
+
+<!-- {MARK} -->
+
+| file | what | made |
+|---|---|---|
+| `rules/recording.yml`, `rules/alerts.yml` | rules for Prometheus; load both | generated |
+| `runbooks/` | one page per alert | generated |
+| `alertmanager.yml` | routes, receivers; inhibitions | by hand; the marked part generated |
+| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what | by hand; generated |
+| `tests/` | unit tests of the rules, for `promtool test rules` | by hand |
+
+`critical` pages: users get errors or somebody else's data, or money or access is gone, and no retry helps. \
+`warning` makes a ticket: slower, dearer or less sure than promised, until somebody changes something. \
+`info` is shown on dashboards only. `off` has no rule until you set its budget below.
+
+| alert | severity | for | what | threshold from |
+|---|---|---|---|---|"""
+_SETTINGS = """
+## Settings
+
+`lz-otel bundle --out DIR --config my.toml` makes your own, with any of these in the file. \
+**A**: from an article, **C**: chosen by lz-otel.
+
+| key | default | | meaning |
+|---|---|---|---|"""
 _KIND = {"symptom": "a symptom: users or payers feel it", "cause": "a cause or an early sign"}
 
 
@@ -31,100 +58,49 @@ def runbooks(config: Config) -> dict[str, str]:
 
 def runbook(config: Config, alert: Alert) -> str:
     """Return a runbook: meaning, impact, diagnosis, mitigation, and when the alert fires."""
-    lines = [
+    parts = [
         f"# {alert.name}",
-        "",
         f"<!-- {MARK} -->",
-        "",
         f"**{alert.summary}** It is {_KIND[alert.kind]}.",
-        "",
         f"Dashboard: <{config.urls.grafana}/d/{dashboard_uid(alert.dashboard)}>",
-        "",
-        "## Meaning",
-        "",
-        alert.meaning,
-        "",
-        "## Impact",
-        "",
-        alert.impact,
-        "",
-        "## Diagnosis",
-        "",
-        'Narrow each query down with `job="…"` from the alert.',
-        "",
+        f"## Meaning\n\n{alert.meaning}",
+        f"## Impact\n\n{alert.impact}",
+        '## Diagnosis\n\nNarrow each query down with `job="…"` from the alert.',
     ]
     for number, (question, expr) in enumerate(alert.diagnosis, 1):
-        lines += [f"{number}. {question}", "", *_code(expr.text, "   "), ""]
-    lines += ["## Mitigation", ""]
-    lines += [f"{number}. {step}" for number, step in enumerate(alert.mitigation, 1)]
-    lines += ["", "## When it fires", ""]
+        parts += [f"{number}. {question}", _code(expr.text, "   ")]
+    steps = [f"{number}. {step}" for number, step in enumerate(alert.mitigation, 1)]
+    parts += ["## Mitigation", "\n".join(steps), "## When it fires"]
     if not alert.conditions:
-        lines += [_OFF, ""]
+        parts.append(_OFF)
     for condition in alert.conditions:
         keep = f", and goes on for {config.time(condition.keep)} after" if condition.keep else ""
         wait = config.time(condition.wait)
         since = f"true for {wait}" if wait != "0m" else "at once"
-        lines += [f"`{condition.severity}` ({_SEVERITY[condition.severity]}), {since}{keep}:", ""]
-        lines += [*_code(condition.expr.text, ""), ""]
-    lines += [f"Threshold from: {alert.source}.", ""]
+        parts.append(f"`{condition.severity}` ({_SEVERITY[condition.severity]}), {since}{keep}:")
+        parts.append(_code(condition.expr.text))
+    parts.append(f"Threshold from: {alert.source}.")
     if alert.guard != "-":
-        lines += ["What would make it noisy, and the guard: " + alert.guard, ""]
+        parts.append("What would make it noisy, and the guard: " + alert.guard)
     if alert.muted_by:
         names = ", ".join(mute.alert for mute in alert.muted_by)
-        lines += [f"Muted while one of these fires for the same job: {names}.", ""]
-    return "\n".join(lines)
+        parts.append(f"Muted while one of these fires for the same job: {names}.")
+    return "\n\n".join(parts) + "\n"
 
 
-def _code(text: str, indent: str) -> list[str]:
-    return [f"{indent}{line}" for line in ("```promql", *pretty(text).splitlines(), "```")]
+def _code(text: str, indent: str = "") -> str:
+    return "\n".join(f"{indent}{line}" for line in ("```promql", *pretty(text).splitlines(), "```"))
 
 
 def overview(config: Config) -> str:
     """Return the list of all alerts and of all settings, as Markdown."""
-    lines = [
-        "# Alerts of lz-otel",
-        "",
-        f"<!-- {MARK} -->",
-        "",
-        "| file | what | made |",
-        "|---|---|---|",
-        "| `rules/recording.yml`, `rules/alerts.yml` | rules for Prometheus; load both | generated |",
-        "| `runbooks/` | one page per alert | generated |",
-        "| `alertmanager.yml` | routes, receivers; inhibitions | by hand; the marked part generated |",
-        (
-            "| `templates/lz-otel.tmpl`, `templates/lz-otel-muted.tmpl` | messages; what mutes what "
-            "| by hand; generated |"
-        ),
-        "| `tests/` | unit tests of the rules, for `promtool test rules` | by hand |",
-        "",
-        (
-            "`critical` pages: users get errors or somebody else's data, or money or access is gone, and no "
-            "retry helps. "
-            "`warning` makes a ticket: slower, dearer or less sure than promised, until somebody changes "
-            "something. "
-            "`info` is shown on dashboards only. `off` has no rule until you set its budget below."
-        ),
-        "",
-        "| alert | severity | for | what | threshold from |",
-        "|---|---|---|---|---|",
-    ]
+    lines = [_OVERVIEW]
     for alert in alerts(config):
         severities = ", ".join(dict.fromkeys(c.severity for c in alert.conditions)) or "off"
         waits = ", ".join(dict.fromkeys(config.time(c.wait) for c in alert.conditions)) or "-"
         link = f"[{alert.name}](runbooks/{alert.name}.md)"
         lines.append(f"| {link} | {severities} | {waits} | {alert.summary} | {alert.source} |")
-    lines += [
-        "",
-        "## Settings",
-        "",
-        (
-            "`lz-otel bundle --out DIR --config my.toml` makes your own, with any of these in the file. "
-            "**A**: from an article, **C**: chosen by lz-otel."
-        ),
-        "",
-        "| key | default | | meaning |",
-        "|---|---|---|---|",
-    ]
+    lines.append(_SETTINGS)
     for key, default, mark, doc in settings():
         value = f"{default:g}" if isinstance(default, float) else f"{default!r}"
         lines.append(f"| `{key}` | `{value}` | {mark} | {doc.replace('|', chr(92) + '|')} |")

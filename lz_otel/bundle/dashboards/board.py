@@ -10,25 +10,20 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
 from lz_otel import catalogue as c
+from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
 from lz_otel.bundle.config import DASHBOARD_FILES, dashboard_uid
 from lz_otel.bundle.dashboards.panels import SOURCE
 from lz_otel.bundle.promql import ALERTS, Builder, Regex, Var
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lz_otel.bundle.dashboards.panels import Tile
     from lz_otel.bundle.promql import Expr
 
 TAG = "lz-otel"
-COMMON = ("job", "instance", "provider", "model", "route")
-_LABELS = {
-    "job": ("job", "job"),
-    "instance": ("instance", "instance"),
-    "provider": ("gen_ai_provider_name", "provider"),
-    "model": ("gen_ai_request_model", "model"),
-    "route": ("lz_route", "route"),
-}
+_LABELS = {"job": "job", "instance": "instance", "provider": PROVIDER, "model": MODEL, "route": ROUTE}
+COMMON = tuple(_LABELS)
 _ALL = model.VariableOption(text="All", value="$__all", selected=True)
 
 
@@ -46,16 +41,10 @@ def label_values(
 
     ``allValue`` is ``.*``: calls outside an operation have an empty route, operations have no model.
     """
-    variable = (
-        dashboard.QueryVariable(name)
-        .label(title or name)
-        .datasource(SOURCE)
-        .query({"query": f"label_values({series}, {label})", "refId": f"{name}-values"})
-        .refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(model.VariableSort.ALPHABETICAL_ASC)
-        .regex(regex)
-        .multi(multi)
-    )
+    query: dict[str, object] = {"query": f"label_values({series}, {label})", "refId": f"{name}-values"}
+    variable = dashboard.QueryVariable(name).label(title or name).datasource(SOURCE).query(query)
+    variable = variable.refresh(model.VariableRefresh.ON_TIME_RANGE_CHANGED)
+    variable = variable.sort(model.VariableSort.ALPHABETICAL_ASC).regex(regex).multi(multi)
     if not everything:
         return variable
     return variable.include_all(True).all_value(everything).current(_ALL)
@@ -63,21 +52,16 @@ def label_values(
 
 def choice(name: str, title: str, *values: str) -> Any:
     """Return a variable with a fixed list; the first value is the default."""
-    return (
-        dashboard.CustomVariable(name)
-        .label(title)
-        .values(",".join(values))
-        .current(model.VariableOption(text=values[0], value=values[0], selected=True))
-        .options([model.VariableOption(text=v, value=v, selected=v == values[0]) for v in values])
-    )
+    options = [model.VariableOption(text=v, value=v, selected=v == values[0]) for v in values]
+    variable = dashboard.CustomVariable(name).label(title).values(",".join(values))
+    return variable.current(options[0]).options(options)
 
 
 def text_box(name: str, title: str, default: str) -> Any:
     """Return a variable to type in."""
     option = model.VariableOption(text=default, value=default, selected=True)
-    return (
-        dashboard.TextBoxVariable(name).label(title).default_value(default).current(option).options([option])
-    )
+    variable = dashboard.TextBoxVariable(name).label(title).default_value(default)
+    return variable.current(option).options([option])
 
 
 class Board:
@@ -99,7 +83,7 @@ class Board:
         title: str,
         text: str,
         *,
-        hours: int,
+        hours: int = 6,
         variables: Sequence[str] = COMMON,
         extra: Sequence[Any] = (),
         source: str = "",
@@ -108,45 +92,26 @@ class Board:
         self._y = 0
         job = Builder({"job": Var("job")})
         calls = source or job.gauge(c.CALL_ACTIVE).text
-        board = (
-            dashboard.Dashboard(f"LLM / {title}")
-            .uid(dashboard_uid(name))
-            .description(text)
-            .tags([TAG])
-            .time(f"now-{hours}h", "now")
-            .timezone("browser")
-            .refresh("30s")
-            .readonly()
-            .tooltip(model.DashboardCursorSync.CROSSHAIR)
-            .link(
-                dashboard.DashboardLink("LLM dashboards")
-                .type(model.DashboardLinkType.DASHBOARDS)
-                .tags([TAG])
-                .keep_time(True)
-                .include_vars(True)
-                .as_dropdown(False)
-                .target_blank(False)
-            )
-            .with_variable(dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus"))
-        )
+        link = dashboard.DashboardLink("LLM dashboards").type(model.DashboardLinkType.DASHBOARDS).tags([TAG])
+        link = link.keep_time(True).include_vars(True).as_dropdown(False).target_blank(False)
+        board = dashboard.Dashboard(f"LLM / {title}").uid(dashboard_uid(name)).description(text).tags([TAG])
+        board = board.time(f"now-{hours}h", "now").timezone("browser").refresh("30s").readonly()
+        board = board.tooltip(model.DashboardCursorSync.CROSSHAIR).link(link)
+        source_variable = dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
+        board = board.with_variable(source_variable)
         for variable in variables:
-            label, shown = _LABELS[variable]
             series = {"job": Builder().gauge(c.BUILD_INFO).text, "instance": job.gauge(c.BUILD_INFO).text}
-            board = board.with_variable(
-                label_values(variable, label, series.get(variable, calls), title=shown)
-            )
-        for one in extra:
-            board = board.with_variable(one)
-        scope: Mapping[str, Any] = {"job": Var("job")}
-        if "instance" in variables:
-            scope = {**scope, "instance": Var("instance")}
+            values = label_values(variable, _LABELS[variable], series.get(variable, calls))
+            board = board.with_variable(values)
+        for variable in extra:
+            board = board.with_variable(variable)
+        scope = {name: Var(name) for name in ("job", "instance") if name in variables}
         builds = Builder(scope).gauge(c.BUILD_INFO)
         new = builds.count("version").unless(builds.at_offset("5m").count("version"))
         alerts = job.gauge(ALERTS, alertname=Regex("LLM.+"), alertstate="firing", severity="critical")
         self._marks = {"New version": "{{version}}", "Pages": "{{alertname}}"}
-        self.board = board.annotation(_annotation("New version", new, "purple")).annotation(
-            _annotation("Pages", alerts, "red")
-        )
+        board = board.annotation(_annotation("New version", new, "purple"))
+        self.board = board.annotation(_annotation("Pages", alerts, "red"))
         self.name = name
 
     @property
@@ -154,7 +119,7 @@ class Board:
         """Return the name of the JSON file."""
         return DASHBOARD_FILES[self.name]
 
-    def row(self, title: str, *tiles: Tile, collapsed: bool = False, repeat: str = "") -> Board:
+    def row(self, title: str, *tiles: Tile, collapsed: bool = False, repeat: str = "") -> None:
         """Add a row of tiles, wrapped at 24 columns; without a title there is no heading."""
         row = None
         if title:
@@ -175,13 +140,11 @@ class Board:
         if row is not None and collapsed:
             for panel in placed:
                 row = row.with_panel(panel)
-            self._y = begin
+            self._y, placed = begin, []
         if row is not None:
             self.board = self.board.with_row(row)
-        if row is None or not collapsed:
-            for panel in placed:
-                self.board = self.board.with_panel(panel)
-        return self
+        for panel in placed:
+            self.board = self.board.with_panel(panel)
 
     def json(self) -> str:
         """Return the dashboard as text, the same on every run."""

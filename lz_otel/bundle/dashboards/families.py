@@ -43,7 +43,6 @@ def build(config: Config) -> Board:
             "What each family does, and whether it is in its healthy range. Rows of families that are off "
             "stay empty."
         ),
-        hours=6,
         extra=[
             label_values(
                 "mechanism",

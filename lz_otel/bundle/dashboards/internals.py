@@ -23,11 +23,7 @@ def build(config: Config) -> Board:
     """Return the dashboard."""
     q = Queries(config, {"job": Var("job"), "instance": Var("instance")})
     board = Board(
-        "internals",
-        "lz-otel itself",
-        "Can the other dashboards be trusted?",
-        hours=6,
-        variables=("job", "instance"),
+        "internals", "lz-otel itself", "Can the other dashboards be trusted?", variables=("job", "instance")
     )
     _health(board, q)
     _overhead(board, q)

@@ -56,17 +56,11 @@ class OverviewQueries:
         """Return a quantile of the duration of answered calls on a path."""
         return self.quantile(q, self.now(r.DURATION, "le", lz_path=path))
 
-    def verdicts(
-        self, whole: tuple[str, ...], take: str, *by: str, span: bool = True, **where: Value
-    ) -> Expr:
-        """Return one verdict's share of others, over the range or now."""
+    def hits(self, whole: tuple[str, ...], *by: str, span: bool = True, **where: Value) -> Expr:
+        """Return the share of hits among these verdicts, over the range or now."""
         get = self.over if span else self.now
-        every_one = get(r.VERDICTS, *by, **where)
-        return ratio(
-            get(r.VERDICTS, *by, verdict=take, **where),
-            get(r.VERDICTS, *by, verdict=whole, **where),
-            zero=every_one,
-        )
+        part, among = (get(r.VERDICTS, *by, verdict=verdict, **where) for verdict in ("hit", whole))
+        return ratio(part, among, zero=get(r.VERDICTS, *by, **where))
 
 
 def build(config: Config) -> Board:
@@ -76,7 +70,6 @@ def build(config: Config) -> Board:
         "overview",
         "Overview",
         "Is the fast path working, how fast is it, when and why do calls fall back, what does it save?",
-        hours=6,
         variables=("job", "provider", "model", "route"),
         source=Builder({"job": DASHBOARD_SCOPE["job"]}).recorded(r.CALLS).text,
     )
@@ -120,7 +113,7 @@ def _totals(board: Board, q: OverviewQueries) -> None:
             unit="s", size=(5, 4), empty="no calls"),
         stat("Fallback share",
             "Share of the calls that asked for the fast path and did not get it, or gave it up.",
-            Query(1 - q.verdicts(ASKED, "hit", span=False, mechanism=Not(NO_FAMILIES))),
+            Query(1 - q.hits(ASKED, span=False, mechanism=Not(NO_FAMILIES))),
             unit="percentunit", decimals=1, steps=style.rising(t.zeroing_fallback_high, 0.2), empty="off"),
         stat("Money per hour",
             "Spend at the present rate, and what the same calls would have cost more at full price.",
@@ -185,8 +178,8 @@ def _breakdown(board: Board, q: OverviewQueries) -> None:
             "Over the range. Hit rate: of eligible calls. Honoured: of calls that asked. Bypass counts in "
             "neither.",
             {"mechanism": "mechanism"},
-            Column("hit rate", q.verdicts(ELIGIBLE, "hit", "mechanism"), "percentunit", decimals=1),
-            Column("honoured", q.verdicts(ASKED, "hit", "mechanism", mechanism=Not(NO_FAMILIES)),
+            Column("hit rate", q.hits(ELIGIBLE, "mechanism"), "percentunit", decimals=1),
+            Column("honoured", q.hits(ASKED, "mechanism", mechanism=Not(NO_FAMILIES)),
                 "percentunit", decimals=1),
             Column("fallbacks", q.over(r.VERDICTS, "mechanism", verdict="fallback")),
             Column("saved", q.over(r.SAVED, "mechanism"), "currencyUSD", decimals=2),

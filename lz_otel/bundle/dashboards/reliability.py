@@ -34,7 +34,6 @@ def build(config: Config) -> Board:
         "reliability",
         "Reliability & limits",
         "Are users served, who refuses, how near is the limit?",
-        hours=6,
         extra=[choice("slo", "objective", *objectives)],
     )
     _service_level(board, q)

@@ -29,7 +29,6 @@ def build(config: Config) -> Board:
         "rollout",
         "Roll-out",
         "May the next stage start? Filter to one route: the right ratio differs from one to the next.",
-        hours=6,
         extra=[
             label_values(
                 "metric", "metric", job.count(c.QUALITY).text, title="score", everything="", multi=False
