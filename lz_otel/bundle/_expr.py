@@ -59,9 +59,7 @@ def matcher(label: str, value: Value) -> str:
         exact, text = True, _escape(inner)
     else:
         exact, text = False, _escape("|".join(re.escape(v).replace(r"\-", "-") for v in inner))
-    sign = {(True, False): "=", (True, True): "!=", (False, False): "=~", (False, True): "!~"}[
-        exact, negative
-    ]
+    sign = ("!=" if negative else "=") if exact else ("!~" if negative else "=~")
     return f'{label}{sign}"{text}"'
 
 

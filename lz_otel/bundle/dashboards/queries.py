@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.bundle._labels import ASKED, ELIGIBLE, FAILED_ENDINGS, FINISHED_ENDINGS, MODEL, PROVIDER, ROUTE
-from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Expr, Regex, Var, ratio
+from lz_otel.bundle._labels import ASKED, ELIGIBLE, FAILED_ENDINGS, FINISHED_ENDINGS, ROUTE
+from lz_otel.bundle.dashboards.recorded import headroom
+from lz_otel.bundle.promql import ALERTS, DASHBOARD_SCOPE, Builder, Regex, Var, quantile_of, ratio
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lz_otel.bundle.config import Config
-    from lz_otel.bundle.promql import Recorded, Value
+    from lz_otel.bundle.promql import Expr, Recorded, Value
     from lz_otel.catalogue import Metric
 
 NOW = "$__rate_interval"
@@ -41,15 +40,15 @@ class Queries:
         self, metric: Metric, *by: str, window: str = NOW, offset: str = "", **where: Value
     ) -> Expr:
         """Return the rate of a counter."""
-        return self._rate(metric, by, window, where, offset)
+        return self.b.counter(metric, **where).rate(window, offset).sum(*by)
 
     def per_minute(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
         """Return the rate of a counter by the minute."""
-        return 60 * self._rate(metric, by, window, where)
+        return 60 * self.per_second(metric, *by, window=window, offset="", **where)
 
     def per_hour(self, metric: Metric, *by: str, window: str = NOW, **where: Value) -> Expr:
         """Return the rate of a counter by the hour."""
-        return HOUR * self._rate(metric, by, window, where)
+        return HOUR * self.per_second(metric, *by, window=window, offset="", **where)
 
     def over(self, metric: Metric, *by: str, window: str = RANGE, **where: Value) -> Expr:
         """Return the increase of a counter over the range."""
@@ -78,8 +77,8 @@ class Queries:
 
     def saved(self, *by: str, window: str = NOW, **where: Value) -> Expr:
         """Return USD per second saved, less what cache writes cost beyond full price."""
-        gain = self._rate(c.SAVED_USD, by, window, where)
-        loss = self._rate(c.OVERSPENT_USD, by, window, where)
+        gain = self.per_second(c.SAVED_USD, *by, window=window, offset="", **where)
+        loss = self.per_second(c.OVERSPENT_USD, *by, window=window, offset="", **where)
         return gain - (loss.or_(0 * gain) if by else loss.or_zero())
 
     def saved_over(self) -> Expr:
@@ -109,20 +108,12 @@ class Queries:
         series = self.b.recorded(buckets, **where)
         if window:
             series = series.over_time("sum_over_time", window, offset)
-        return Expr(f"histogram_quantile({q:g}, {series.sum('le', *by).text})", frozenset(by))
+        return quantile_of(q, series, by)
 
     def headroom(self) -> Expr:
         """Return the share of each limit that is left, of processes that make attempts now."""
-        own = ("job", "instance", PROVIDER, MODEL)
         scope = {k: v for k, v in self.scope.items() if k != ROUTE}
-        b = Builder(scope, self.config.extra_labels)
-        left = b.gauge(c.RATE_LIMIT_REMAINING) / b.gauge(c.RATE_LIMIT_LIMIT).above(0)
-        return left.and_(b.counter(c.ATTEMPTS).rate(NOW).sum(*own).above(0), on=own)
-
-    def _rate(
-        self, metric: Metric, by: tuple[str, ...], window: str, where: Mapping[str, Value], offset: str = ""
-    ) -> Expr:
-        return self.b.counter(metric, **where).rate(window, offset).sum(*by)
+        return headroom(Builder(scope, self.config.extra_labels), NOW)
 
     def _verdicts(
         self, whole: tuple[str, ...], by: tuple[str, ...], window: str, where: dict[str, Value]

@@ -15,7 +15,7 @@ from lz_otel.bundle.promql import Recorded
 
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
-    from lz_otel.bundle.promql import Expr
+    from lz_otel.bundle.promql import Builder, Expr
 
 WINDOW = "5m"
 _MODEL = (PROVIDER, MODEL, ROUTE)
@@ -66,6 +66,7 @@ def rules(config: Config) -> list[OverviewRule]:
 
     calls = b.count(c.INFERENCE_DURATION).rate(window).sum(*CALLS.labels, *config.extra_labels)
     duration = b.bucket(c.INFERENCE_DURATION, lz_ending="ok").rate(window)
+    least = headroom(b, window, *config.extra_labels)
     first = b.bucket(c.TIME_TO_FIRST_TOKEN).rate(window)
     return [
         OverviewRule(CALLS, calls),
@@ -79,17 +80,15 @@ def rules(config: Config) -> list[OverviewRule]:
         rate(INPUT, c.INPUT_TOKENS),
         rate(CACHE_READ, c.CACHE_READ_TOKENS),
         rate(MODEL_FALLBACKS, c.OPERATION_FALLBACKS),
-        OverviewRule(HEADROOM, headroom(config)),
+        OverviewRule(HEADROOM, least.min(*HEADROOM.labels, *config.extra_labels)),
     ]
 
 
-def headroom(config: Config) -> Expr:
-    """Return the share of each rate limit that is left: the least of the processes that make attempts now.
+def headroom(b: Builder, window: str, *extra: str) -> Expr:
+    """Return the share of each rate limit that is left, of the processes that make attempts now.
 
     The gauge of an idle process is old, and does not count.
     """
-    b = config.builder()
-    own = ("job", "instance", PROVIDER, MODEL, *config.extra_labels)
+    own = ("job", "instance", PROVIDER, MODEL, *extra)
     left = b.gauge(c.RATE_LIMIT_REMAINING) / b.gauge(c.RATE_LIMIT_LIMIT).above(0)
-    busy = b.counter(c.ATTEMPTS).rate(config.time(WINDOW)).sum(*own).above(0)
-    return left.and_(busy, on=own).min(*HEADROOM.labels, *config.extra_labels)
+    return left.and_(b.counter(c.ATTEMPTS).rate(window).sum(*own).above(0), on=own)
