@@ -19,6 +19,7 @@ def _quality(kit: Kit) -> Alert:
         for group in (kit.config.pruned_group, kit.config.control_group)
     ]
     low = r.effectiveness(kit.config, kit.b, kit.w("30m")).below(kit.t.effectiveness_low)
+    by_route = kit.mean(c.QUALITY, "30m", "job", ROUTE, "metric", lz_group=kit.config.pruned_group)
     step = percent(kit.t.prune_step)
     return Alert(
         name="LLMPruningHurtsQuality", kind="symptom", dashboard="rollout", source="A: 001",
@@ -34,9 +35,7 @@ def _quality(kit: Kit) -> Alert:
         "minutes are needed.",
         diagnosis=(
             ("Mean quality by group and score", kit.mean(c.QUALITY, "30m", "job", "lz_group", "metric")),
-            ("By route, pruned group only",
-                kit.mean(c.QUALITY, "30m", "job", ROUTE, "metric", lz_group=kit.config.pruned_group).bottomk(
-                    10)),
+            ("By route, pruned group only", by_route.bottomk(10)),
             _requested(kit)),
         mitigation=(
             (f"001: roll `prune_ratio` back by {kit.t.prune_step:g} ({step} of the tokens) and watch for 5 "
