@@ -18,6 +18,7 @@ PROVIDER: dict[str, Any] = {
         "allowUiUpdates": False, "options": {"path": "/etc/grafana/dashboards/lz-otel"},
     }],
 }  # fmt: skip
+_ANY_NUMBER = "is_number($A) || is_nan($A) || is_inf($A)"
 # `query` is not among the functions that Grafana's templates have.
 _LOOKUP = re.compile(r"\{\{ with printf .*\| query \}\}.*\{\{ end \}\}\{\{ end \}\}")
 
@@ -59,11 +60,7 @@ def _rule(rule: dict[str, Any]) -> dict[str, Any]:
                 "refId": "B",
                 "relativeTimeRange": {"from": 0, "to": 0},
                 "datasourceUid": "__expr__",
-                "model": {
-                    "refId": "B",
-                    "type": "math",
-                    "expression": _escaped("is_number($A) || is_nan($A) || is_inf($A)"),
-                },
+                "model": {"refId": "B", "type": "math", "expression": _escaped(_ANY_NUMBER)},
             },
         ],
         "noDataState": "OK",

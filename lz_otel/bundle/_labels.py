@@ -7,11 +7,13 @@ from lz_otel.mechanisms import FAMILIES
 
 __all__ = [
     "ASKED", "ELIGIBLE", "ERROR", "FAILED_ENDINGS", "FAMILIES", "FINISHED_ENDINGS", "MODEL", "NO_FAMILIES",
-    "PROVIDER", "ROUTE", "SERVING", "SHORTENING",
+    "PROVIDER", "ROUTE", "SERVING", "SHORTENING", "VARIABLES",
 ]  # fmt: skip
 
 MODEL, PROVIDER, ROUTE = "gen_ai_request_model", "gen_ai_provider_name", "lz_route"
 ERROR = "error_type"
+# The dashboards' variables, each with the label that it filters by.
+VARIABLES = {"job": "job", "instance": "instance", "provider": PROVIDER, "model": MODEL, "route": ROUTE}
 
 # Verdicts: of calls that could have hit, and of those that asked for the fast path.
 ELIGIBLE = ("hit", "miss", "fallback")

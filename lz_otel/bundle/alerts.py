@@ -27,6 +27,7 @@ from lz_otel.bundle import (
     _alerts_self,
 )
 from lz_otel.bundle._alert import SEVERITIES, Alert, AlertCondition, Kit
+from lz_otel.bundle._labels import VARIABLES
 from lz_otel.bundle.config import dashboard_uid
 from lz_otel.errors import ConfigurationError
 
@@ -42,14 +43,6 @@ GROUPS = {
     "lz-otel-families": (_alerts_families,),
     "lz-otel-money-alerts": (_alerts_money,),
     "lz-otel-self": (_alerts_self,),
-}
-# Labels that a dashboard's variables can be set by.
-_VARIABLES = {
-    "job": "job",
-    "gen_ai_provider_name": "provider",
-    "gen_ai_request_model": "model",
-    "lz_route": "route",
-    "mechanism": "mechanism",
 }
 
 
@@ -85,11 +78,8 @@ def dashboard_url(config: Config, alert: Alert, condition: AlertCondition) -> st
     values = {label: f"{{{{ $labels.{label} | urlquery }}}}" for label in condition.expr.labels} | dict(
         condition.labels
     )
-    chosen = [
-        f"var-{variable}={values[label]}"
-        for label, variable in _VARIABLES.items()
-        if label in values and (label != "mechanism" or alert.dashboard == "families")
-    ]
+    variables = VARIABLES | ({"mechanism": "mechanism"} if alert.dashboard == "families" else {})
+    chosen = [f"var-{variable}={values[label]}" for variable, label in variables.items() if label in values]
     return f"{config.urls.grafana}/d/{dashboard_uid(alert.dashboard)}?" + "&".join(chosen or ["orgId=1"])
 
 

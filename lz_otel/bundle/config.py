@@ -204,12 +204,8 @@ _BURN = (
 
 def burn_windows(slo: Slo) -> tuple[BurnWindow, ...]:
     """Return the pairs of windows, with their factors for this period."""
-    return tuple(
-        BurnWindow(
-            budget, long, short, severity, wait, round(budget * seconds(slo.period) / seconds(long), 6)
-        )
-        for budget, long, short, severity, wait in _BURN
-    )
+    period = seconds(slo.period)
+    return tuple(BurnWindow(*row, round(row[0] * period / seconds(row[1]), 6)) for row in _BURN)
 
 
 def load(path: Path) -> Config:

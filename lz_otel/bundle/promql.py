@@ -40,6 +40,7 @@ from lz_otel.bundle._expr import (
     variable,
     vector,
 )
+from lz_otel.bundle._labels import VARIABLES
 from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM, UP_DOWN, Attribute, Metric
 from lz_otel.errors import CatalogueError
 
@@ -85,13 +86,7 @@ class Recorded(NamedTuple):
     labels: tuple[str, ...]
 
 
-DASHBOARD_SCOPE: dict[str, Value] = {
-    "job": Var("job"),
-    "instance": Var("instance"),
-    "gen_ai_provider_name": Var("provider"),
-    "gen_ai_request_model": Var("model"),
-    "lz_route": Var("route"),
-}
+DASHBOARD_SCOPE: dict[str, Value] = {label: Var(name) for name, label in VARIABLES.items()}
 
 
 class Builder:

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
 from lz_otel import catalogue as c
-from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
+from lz_otel.bundle._labels import VARIABLES
 from lz_otel.bundle.config import DASHBOARD_FILES, dashboard_uid
 from lz_otel.bundle.dashboards.panels import SOURCE
 from lz_otel.bundle.promql import ALERTS, Builder, Regex, Var
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Expr
 
 TAG = "lz-otel"
-_LABELS = {"job": "job", "instance": "instance", "provider": PROVIDER, "model": MODEL, "route": ROUTE}
-COMMON = tuple(_LABELS)
 _ALL = model.VariableOption(text="All", value="$__all", selected=True)
 
 
@@ -72,7 +70,7 @@ class Board:
         title: shown in Grafana.
         text: what question it answers.
         hours: default range.
-        variables: names out of ``COMMON``, in that order.
+        variables: names out of ``VARIABLES``, in that order.
         extra: further variables.
         source: series that the variables take their values from; it must carry their labels.
     """
@@ -84,7 +82,7 @@ class Board:
         text: str,
         *,
         hours: int = 6,
-        variables: Sequence[str] = COMMON,
+        variables: Sequence[str] = tuple(VARIABLES),
         extra: Sequence[Any] = (),
         source: str = "",
     ) -> None:
@@ -101,7 +99,7 @@ class Board:
         board = board.with_variable(source_variable)
         for variable in variables:
             series = {"job": Builder().gauge(c.BUILD_INFO).text, "instance": job.gauge(c.BUILD_INFO).text}
-            values = label_values(variable, _LABELS[variable], series.get(variable, calls))
+            values = label_values(variable, VARIABLES[variable], series.get(variable, calls))
             board = board.with_variable(values)
         for variable in extra:
             board = board.with_variable(variable)
