@@ -102,7 +102,7 @@ def rules(config: Config) -> list[RecordingRule]:
     """Return all recording rules, in the order in which they must be evaluated."""
     b = config.builder()
     return [
-        *(RecordingRule("lz-otel-overview", r.series, r.expr, "") for r in overview.rules(config)),
+        *(RecordingRule("lz-otel-overview", *row, "") for row in overview.rules(config)),
         *_slo(config, b),
         *_fast_path(config, b),
         *_latency(config, b),

@@ -7,7 +7,7 @@ rate over 5 minutes, recorded once per rule interval, so a sum over a range is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel.bundle._labels import MODEL, PROVIDER, ROUTE
@@ -49,29 +49,22 @@ HEADROOM = _series(
 )
 
 
-class OverviewRule(NamedTuple):
-    """A recording rule: what it records, and from which expression."""
-
-    series: Recorded
-    expr: Expr
-
-
-def rules(config: Config) -> list[OverviewRule]:
-    """Return the recording rules behind the Overview, for the rule files."""
+def rules(config: Config) -> list[tuple[Recorded, Expr]]:
+    """Return what the recording rules behind the Overview record, each with its expression."""
     b = config.builder()
     window = config.time(WINDOW)
 
-    def rate(series: Recorded, metric: c.Metric) -> OverviewRule:
-        return OverviewRule(series, b.counter(metric).rate(window).sum(*series.labels, *config.extra_labels))
+    def rate(series: Recorded, metric: c.Metric) -> tuple[Recorded, Expr]:
+        return (series, b.counter(metric).rate(window).sum(*series.labels, *config.extra_labels))
 
     calls = b.count(c.INFERENCE_DURATION).rate(window).sum(*CALLS.labels, *config.extra_labels)
     duration = b.bucket(c.INFERENCE_DURATION, lz_ending="ok").rate(window)
     least = headroom(b, window, *config.extra_labels)
     first = b.bucket(c.TIME_TO_FIRST_TOKEN).rate(window)
     return [
-        OverviewRule(CALLS, calls),
-        OverviewRule(DURATION, duration.sum(*DURATION.labels, *config.extra_labels)),
-        OverviewRule(FIRST_TOKEN, first.sum(*FIRST_TOKEN.labels, *config.extra_labels)),
+        (CALLS, calls),
+        (DURATION, duration.sum(*DURATION.labels, *config.extra_labels)),
+        (FIRST_TOKEN, first.sum(*FIRST_TOKEN.labels, *config.extra_labels)),
         rate(VERDICTS, c.FAST_PATH_CALLS),
         rate(FALLBACKS, c.FAST_PATH_FALLBACKS),
         rate(COST, c.COST_USD),
@@ -80,7 +73,7 @@ def rules(config: Config) -> list[OverviewRule]:
         rate(INPUT, c.INPUT_TOKENS),
         rate(CACHE_READ, c.CACHE_READ_TOKENS),
         rate(MODEL_FALLBACKS, c.OPERATION_FALLBACKS),
-        OverviewRule(HEADROOM, least.min(*HEADROOM.labels, *config.extra_labels)),
+        (HEADROOM, least.min(*HEADROOM.labels, *config.extra_labels)),
     ]
 
 
