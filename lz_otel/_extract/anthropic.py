@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING
-from lz_otel._extract.values import json_object, label_name, loads, model_name
+from lz_otel._extract.values import json_object, label_name, loads
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class _Message(Struct, gc=False):
     error: Any = None
 
 
+_NAMES_IN_USAGE = ("service_tier", "speed", "inference_geo")
 _DELTA = msgspec.json.Decoder(_DeltaEvent)
 _EVENT = msgspec.json.Decoder(_Event)
 _MESSAGE = msgspec.json.Decoder(_Message)
@@ -105,9 +106,7 @@ class MessagesReader(Reader):
         if kind == "content_block_start":
             block = json_object(event.content_block)
             if block.get("type") == "fallback":
-                facts.response_model = (
-                    model_name(json_object(block.get("to")).get("model")) or facts.response_model
-                )
+                self._names(model=json_object(block.get("to")).get("model"))
             return self._text(block.get("text"))
         if kind == "message_start":
             message = self._decode(_MESSAGE, bytes(event.message))
@@ -116,7 +115,7 @@ class MessagesReader(Reader):
             else:
                 self._message(message)
         elif kind == "message_delta":
-            self._stop(json_object(event.delta).get("stop_reason"))
+            self._names(reason=json_object(event.delta).get("stop_reason"))
             self._stated(event.usage, final=True)
         elif kind == "message_stop":
             facts.terminal = True
@@ -154,18 +153,11 @@ class MessagesReader(Reader):
         return True
 
     def _message(self, message: _Message) -> None:
-        facts = self.facts
-        facts.response_id = message.id
-        facts.response_model = message.model
-        self._stop(message.stop_reason)
+        self._names(message.id, message.model, reason=message.stop_reason)
         self._stated(message.usage, final=False)
         if message.diagnostics is not None:
             reason = json_object(json_object(message.diagnostics).get("cache_miss_reason")).get("type")
-            facts.cache_diagnosis = reason
-
-    def _stop(self, reason: Any) -> None:
-        if reason is not None:
-            self.facts.finish_reasons = [reason]
+            self.facts.cache_diagnosis = label_name(reason)
 
     def _stated(self, usage: Any, *, final: bool) -> None:
         """Take over what a usage object states; null and absent values leave the earlier ones."""
@@ -205,9 +197,9 @@ class MessagesReader(Reader):
         tools = usage.get("server_tool_use")
         if type(tools) is dict:
             facts.web_search_requests = self._count(tools, "web_search_requests")
-        facts.service_tier = usage.get("service_tier")
-        facts.speed = usage.get("speed")
-        facts.inference_geo = usage.get("inference_geo")
+        for name in _NAMES_IN_USAGE:
+            if name in usage:
+                setattr(facts, name, label_name(usage[name]))
         facts.output_final = self._ends and facts.output_tokens is not None
         facts.usage_seen = facts.output_final and facts.input_tokens is not None
         report = usage.get("layer_zero")
@@ -228,7 +220,7 @@ class MessagesReader(Reader):
             entry = json_object(entry)
             kind = entry.get("type")
             if kind == "fallback_message":
-                self.facts.response_model = model_name(entry.get("model")) or self.facts.response_model
+                self._names(model=entry.get("model"))
             elif kind in ("compaction", "advisor_message"):
                 besides.append(entry)
         if besides:
@@ -283,12 +275,8 @@ class CompleteReader(Reader):
 
     def _take(self, answer: _Completion) -> int:
         facts = self.facts
-        facts.response_id = answer.id or facts.response_id
-        facts.response_model = answer.model or facts.response_model
-        reason = label_name(answer.stop_reason)
-        if reason is not None:
-            facts.finish_reasons = [reason]
-            facts.terminal = True
+        self._names(answer.id, answer.model, reason=answer.stop_reason)
+        facts.terminal = facts.terminal or bool(facts.finish_reasons)
         return self._text(answer.completion)
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import error_word, json_object, label_name, loads, model_name, token_count
+from lz_otel._extract.values import error_word, json_object, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ConverseReader(Reader):
             thought = json_object(delta.get("reasoningContent")).get("text")
             return 1 if thought or json_object(delta.get("toolUse")).get("input") else 0
         if kind == b"messageStop":
-            self._stop(frame.stop)
+            self._names(reason=frame.stop)
         elif kind == b"metadata":
             self._usage = frame.usage
             self._tier(frame.tier)
@@ -91,17 +91,13 @@ class ConverseReader(Reader):
             thought = json_object(json_object(block.get("reasoningContent")).get("reasoningText")).get("text")
             content += self._text(block.get("text")) + bool(thought or "toolUse" in block)
         self.facts.has_content = content > 0
-        self._stop(answer.stop)
+        self._names(reason=answer.stop)
         self._tier(answer.tier)
         self._usage = answer.usage
         return True
 
-    def _stop(self, reason: Any) -> None:
-        if label_name(reason):
-            self.facts.finish_reasons = [reason]
-
     def _tier(self, tier: Any) -> None:
-        self.facts.service_tier = json_object(tier).get("type") or tier
+        self._names(tier=tier.get("type") if type(tier) is dict else tier)
 
     def _end(self) -> None:
         facts = self.facts

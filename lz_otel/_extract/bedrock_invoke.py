@@ -144,7 +144,7 @@ class InvokeReader(Reader):
 
     def _said(self, said: _Invoked) -> int:
         facts = self.facts
-        facts.response_id = said.id or facts.response_id
+        self._names(said.id)
         reasons = [said.stop_reason, said.finish_reason, said.completion_reason, said.stop]
         reasons.append(json_object(said.message_stop).get("stopReason"))
         content = sum(

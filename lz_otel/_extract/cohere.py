@@ -57,7 +57,7 @@ class CohereReader(Reader):
             return self._text(said.text)
         if said.event_type == "stream-end":
             response = json_object(said.response)
-            self.facts.response_id = response.get("response_id") or self.facts.response_id
+            self._names(response.get("response_id"))
             self._ended(said.finish_reason or response.get("finish_reason"))
             self._usage(json_object(response.get("meta")))
         return 1 if said.tool_call_delta else 0
@@ -65,7 +65,7 @@ class CohereReader(Reader):
     def _version_2(self, said: _Said) -> int:
         delta = json_object(said.delta)
         if said.type == "message-start":
-            self.facts.response_id = said.id
+            self._names(said.id)
         elif said.type == "message-end":
             self._ended(delta.get("finish_reason"))
             self._usage(json_object(delta.get("usage")))
@@ -85,7 +85,8 @@ class CohereReader(Reader):
         if said is None:
             return False
         facts = self.facts
-        facts.response_id = said.id or said.response_id
+        self._names(said.response_id)
+        self._names(said.id)
         message = json_object(said.message)
         content = self._text(said.text) + bool(said.tool_calls or message.get("tool_calls"))
         parts = message.get("content")

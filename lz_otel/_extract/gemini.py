@@ -68,8 +68,7 @@ class GenerateReader(Reader):
 
     def _chunk(self, chunk: _Chunk) -> int:
         facts = self.facts
-        facts.response_id = facts.response_id or chunk.id
-        facts.response_model = facts.response_model or chunk.model
+        self._names(facts.response_id or chunk.id, facts.response_model or chunk.model)
         content = 0
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
@@ -114,7 +113,7 @@ class GenerateReader(Reader):
         facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
         usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
-        facts.service_tier = tier.lower() if type(tier) is str else None
+        self._names(tier=tier.lower() if type(tier) is str else None)
         facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
         facts.reasoning_tokens, facts.cache_read_tokens = self._counts(
@@ -260,9 +259,7 @@ class InteractionsReader(Reader):
 
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
         facts = self.facts
-        facts.response_id = said.id or facts.response_id
-        facts.response_model = said.model or facts.response_model
-        facts.service_tier = said.service_tier or facts.service_tier
+        self._names(said.id, said.model, said.service_tier)
         if said.error is not None:
             self._stated_error(said.error, in_stream=in_stream)
         usage = json_object(said.usage)

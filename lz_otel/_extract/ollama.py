@@ -58,15 +58,14 @@ class OllamaReader(Reader):
 
     def _line(self, line: _Line) -> int:
         facts = self.facts
-        if facts.response_model is None:
-            facts.response_model = line.model
+        self._names(model=facts.response_model or line.model)
         message = json_object(line.message)
         content = self._text(message.get("content")) or self._text(line.response)
         if message.get("thinking") or message.get("tool_calls") or line.thinking:
             content = 1
         if line.done is True:
             facts.terminal = True
-            facts.finish_reasons = [line.done_reason] if line.done_reason is not None else []
+            self._names(reason=line.done_reason)
             self._usage(line)
         return content
 

@@ -156,8 +156,8 @@ class ChatReader(Reader):
         return 1 if found else 0
 
     def _reason(self, choice: _Choice) -> None:
-        reason = choice.finish_reason
-        if type(reason) is str and reason and len(self._reasons) < 128:
+        reason = label_name(choice.finish_reason)
+        if reason is not None and len(self._reasons) < 128:
             self._reasons[choice.index if type(choice.index) is int else 0] = reason
 
     def _besides(self, chunk: _Chunk) -> None:
@@ -172,11 +172,13 @@ class ChatReader(Reader):
 
     def _identity(self, chunk: _Chunk) -> None:
         facts = self.facts
-        facts.service_tier = chunk.service_tier or facts.service_tier
-        if isinstance(chunk, _Whole):
-            facts.response_id = facts.response_id or chunk.id
-            facts.response_model = facts.response_model or chunk.model
-            facts.upstream_provider = facts.upstream_provider or chunk.provider
+        if not isinstance(chunk, _Whole):
+            self._names(tier=chunk.service_tier)
+        else:
+            self._names(
+                facts.response_id or chunk.id, facts.response_model or chunk.model, chunk.service_tier
+            )
+            facts.upstream_provider = facts.upstream_provider or label_name(chunk.provider)
             facts.cache_diagnosis = facts.cache_diagnosis or cache_diagnosis(chunk.prompt_cache_diagnostics)
             if facts.response_id and facts.response_model:
                 self._decoder = _CHUNK

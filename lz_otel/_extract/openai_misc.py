@@ -57,9 +57,7 @@ class PlainReader(Reader):
             # Speech is audio, a transcript may be plain text: nothing to read, nothing wrong.
             return self.facts.operation == "other" and body[:1] not in (b"{", b"[")
         facts = self.facts
-        facts.response_id = answer.id
-        facts.response_model = answer.model
-        facts.service_tier = answer.service_tier
+        self._names(answer.id, answer.model, answer.service_tier)
         read_usage(self, answer.usage if has_counts(answer.usage) else None)
         if facts.operation == "embeddings" and facts.input_tokens is None and type(answer.usage) is dict:
             # Voyage and Jina state the total only; embeddings have no output.
@@ -95,9 +93,7 @@ class RunReader(Reader):
         return answer is not None
 
     def _run(self, answer: _Answer) -> None:
-        facts = self.facts
-        facts.response_id = answer.id or facts.response_id
-        facts.response_model = answer.model or facts.response_model
+        self._names(answer.id, answer.model)
         if has_counts(answer.usage):
             read_usage(self, answer.usage)
         if answer.last_error is not None:

@@ -16,8 +16,8 @@ from lz_otel._extract import framing
 from lz_otel._extract.framing import CLOSED, MAX_BODY, AwsFrames, JsonLines, Sse
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
-from lz_otel._extract.values import MAX_NAME, loads, model_name, whole_members
-from lz_otel._extract.writer import MAX_NOTES, FactsWriter
+from lz_otel._extract.values import loads, model_name, whole_members
+from lz_otel._extract.writer import MAX_NOTES, FactsWriter, is_name
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
@@ -32,14 +32,6 @@ _SMALL = 1 << 16
 _GAPS = len(CHUNK_BUCKETS) + 1
 _JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
-
-
-# Fields of `Facts` that hold names of the provider's choice
-_NAMES = ("response_id", "service_tier", "speed", "inference_geo", "upstream_provider", "cache_diagnosis")
-
-
-def _is_name(value: Any) -> bool:
-    return type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
 class Reader(FactsWriter):
@@ -76,7 +68,7 @@ class Reader(FactsWriter):
         if fields is not None:
             facts.request_fields = fields
             model = fields.model
-            facts.request_model = model if _is_name(model) else model_name(model)
+            facts.request_model = model if is_name(model) else model_name(model)
             facts.stream = fields.stream is True
         self.facts = facts
         self._texts: list[str] = []
@@ -208,7 +200,6 @@ class Reader(FactsWriter):
             self._doc = None
             self._parser = CLOSED
             self._template = NO_TEMPLATE
-            self._check_names()
         if self._texts or self._masks:
             self._flush()
 
@@ -314,20 +305,6 @@ class Reader(FactsWriter):
             return False
         self._content += sum(self._event(b"", line) for line in lines)
         return True
-
-    def _check_names(self) -> None:
-        """Drop what no label can hold of the names that a dialect took over as they were sent."""
-        facts = self.facts
-        for field in _NAMES:
-            name = getattr(facts, field)
-            if name is not None and not _is_name(name):
-                setattr(facts, field, None)
-        model = facts.response_model
-        if model is not None and not _is_name(model):
-            facts.response_model = model_name(model)
-        reasons = facts.finish_reasons
-        if reasons and not (len(reasons) == 1 and _is_name(reasons[0])):
-            facts.finish_reasons = [reason for reason in reasons if _is_name(reason)]
 
     def _reset_error(self) -> None:
         self.facts.error_type = self.facts.error_code = self.facts.error_message = None

@@ -119,11 +119,8 @@ class ResponsesReader(Reader):
         return 1 if kind.endswith("_call") else 0
 
     def _response(self, response: _Response, *, in_stream: bool) -> None:
-        facts = self.facts
-        facts.response_id = response.id or facts.response_id
-        facts.response_model = response.model or facts.response_model
-        facts.service_tier = response.service_tier or facts.service_tier
-        facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
+        self._names(response.id, response.model, response.service_tier)
+        self.facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
         read_usage(self, response.usage)
         if response.error is not None:
             self._stated_error(response.error, in_stream=in_stream)

@@ -57,7 +57,7 @@ class GenerationReader(Reader):
 
     def _take(self, answer: _Answer) -> int:
         facts = self.facts
-        facts.response_model = facts.response_model or answer.model_id
+        self._names(model=facts.response_model or answer.model_id)
         self._input = self._input or answer.input_token_count
         content = 0
         for result in answer.results[:128] if type(answer.results) is list else ():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from lz_otel._extract.provider_error import ProviderError, provider_error
-from lz_otel._extract.values import MAX_COUNT, lenient
+from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name
 
 if TYPE_CHECKING:
     from lz_otel.model import Facts
@@ -16,6 +16,11 @@ _T = TypeVar("_T")
 MAX_NOTES = 16
 """Most signals of one answer that are noted as malformed (C)."""
 _MAX_SECOND_ATTEMPTS = 32
+
+
+def is_name(value: Any) -> bool:
+    """Whether a label can hold a value as it was sent."""
+    return type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
 class FactsWriter:
@@ -66,6 +71,22 @@ class FactsWriter:
                 self._note("usage")
                 counts.append(None)
         return counts
+
+    def _names(
+        self, response_id: Any = None, model: Any = None, tier: Any = None, reason: Any = None
+    ) -> None:
+        """Take over names as they are sent; one that no label can hold leaves what was said before it."""
+        facts = self.facts
+        if is_name(response_id):
+            facts.response_id = response_id
+        if is_name(model):
+            facts.response_model = model
+        elif facts.response_model is None:
+            facts.response_model = model_name(model)
+        if is_name(tier):
+            facts.service_tier = tier
+        if is_name(reason):
+            facts.finish_reasons = [reason]
 
     def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
         """The value of ``error`` in a body."""

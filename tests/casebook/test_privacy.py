@@ -284,7 +284,7 @@ def export(
     )
 
 
-def replay(exchanges: list[corpus.EndedCall], seen: testing.Capture) -> int:
+def replay(exchanges: list[corpus.Recorded], seen: testing.Capture) -> int:
     """Play recorded exchanges with canaries in every field; how many were played."""
     left: list[tuple[int, dict[str, str], bytes]] = []
 

@@ -13,7 +13,7 @@ WIRE = Path(__file__).parents[1] / "wire"
 
 
 @cache
-def exchanges() -> list[corpus.EndedCall]:
+def exchanges() -> list[corpus.Recorded]:
     """Each recorded body with its request, as listed in ``index.json``."""
     found = []
     for entry in json.loads((WIRE / "index.json").read_text()):
@@ -22,7 +22,7 @@ def exchanges() -> list[corpus.EndedCall]:
         headers = {"content-type": entry["content_type"]}
         body = (WIRE / entry["file"]).read_bytes()
         found.append(
-            corpus.EndedCall(
+            corpus.Recorded(
                 entry["file"], entry["file"], request, entry["status"], headers, body, entry["facts"]
             )
         )

@@ -81,7 +81,7 @@ NASTY = [
 
 
 @cache
-def recordings() -> list[corpus.EndedCall]:
+def recordings() -> list[corpus.Recorded]:
     """Bodies to break: the samples of the project, and the corpus where it is there."""
     shared = Path(os.environ.get("LZ_SHARED") or Path(__file__).parents[3] / "shared")
     found = [e for e in corpus.exchanges(shared) if corpus.reader_of(e.request)] if shared.is_dir() else []
@@ -89,7 +89,7 @@ def recordings() -> list[corpus.EndedCall]:
 
 
 @st.composite
-def broken(draw: st.DrawFn) -> tuple[corpus.EndedCall, bytes]:
+def broken(draw: st.DrawFn) -> tuple[corpus.Recorded, bytes]:
     """A recorded body with a few places overwritten, cut out or doubled."""
     number = draw(st.integers(0, 1 << 16))
     exchange = recordings()[number % len(recordings())]
@@ -115,7 +115,7 @@ def broken(draw: st.DrawFn) -> tuple[corpus.EndedCall, bytes]:
     complete=st.booleans(),
 )
 def test_broken_bodies(
-    case: tuple[corpus.EndedCall, bytes], cuts: list[int], kind: str | None, status: int, complete: bool
+    case: tuple[corpus.Recorded, bytes], cuts: list[int], kind: str | None, status: int, complete: bool
 ) -> None:
     """A broken body raises nothing, gives sane facts, and the same ones in any chunking."""
     exchange, body = case

@@ -23,7 +23,7 @@ SLOTS = {
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
 @pytest.mark.parametrize("exchange", samples.exchanges(), ids=lambda exchange: exchange.key)
-def test_sample(exchange: corpus.EndedCall, size: int) -> None:
+def test_sample(exchange: corpus.Recorded, size: int) -> None:
     """A recorded body gives its facts."""
     found = corpus.read(exchange, corpus.pieces(size))
     assert found is not None
