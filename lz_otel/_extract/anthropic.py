@@ -60,6 +60,7 @@ class _Message(Struct, gc=False):
     error: Any = None
 
 
+_VERSION = frozenset({"anthropic-version"})
 _NAMES_IN_USAGE = ("service_tier", "speed", "inference_geo")
 _DELTA = msgspec.json.Decoder(_DeltaEvent)
 _EVENT = msgspec.json.Decoder(_Event)
@@ -150,6 +151,8 @@ class MessagesReader(Reader):
             elif block.type not in ("redacted_thinking", "fallback"):
                 content = True
         self.facts.has_content = content
+        self._end()
+        self._summed_up = True
         return True
 
     def _message(self, message: _Message) -> None:
@@ -284,7 +287,7 @@ def _owner(request: Request, provider: str | None, fields: Fields | None) -> str
     """Who answers a call in Anthropic's shape, ``None`` where neither host, header nor body shows one."""
     if provider == "anthropic":
         return provider
-    if "anthropic-version" in request.headers:
+    if not request.headers.lacks[_VERSION]:
         return provider or "anthropic"
     shaped = fields is not None and type(fields.model) is str and fields.messages is not None
     return (provider or OTHER) if shaped else None
@@ -309,7 +312,7 @@ def count_tokens(request: Request, provider: str | None, fields: Fields | None) 
 def complete(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../v1/complete``."""
     shaped = fields is not None and type(fields.model) is str and len(bytes(fields.prompt)) > 2
-    if provider != "anthropic" and not (shaped and "anthropic-version" in request.headers):
+    if provider != "anthropic" and not (shaped and not request.headers.lacks[_VERSION]):
         return None
     facts = Facts(provider or "anthropic", "text_completion", inference=True, llm_call=True)
     return CompleteReader(facts, fields)

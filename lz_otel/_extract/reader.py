@@ -8,7 +8,7 @@ chunking gives the same facts, that nothing is raised on bad input and that memo
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,15 +16,12 @@ from lz_otel._extract import framing
 from lz_otel._extract.framing import CLOSED, MAX_BODY, AwsFrames, JsonLines, Sse
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
-from lz_otel._extract.values import loads, model_name, whole_members
-from lz_otel._extract.writer import MAX_NOTES, FactsWriter, is_name
+from lz_otel._extract.values import loads, whole_members
+from lz_otel._extract.writer import MAX_NOTES, FactsWriter
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Facts
 
 _BOM = b"\xef\xbb\xbf"
 _MAX_PREFIX = 4096
@@ -52,6 +49,7 @@ class Reader(FactsWriter):
     _seen_lost = 0
     _done = False
     _complete = False  # the end of the body was reached
+    _summed_up = False  # `_document` has done what `_end` does
     _head = b"\0"  # the last event line, and the name in it
     _name = b""
     _events = 0
@@ -62,17 +60,6 @@ class Reader(FactsWriter):
     _template = NO_TEMPLATE
     _learned: EventTemplate | None = None  # `_template`, or what it is between two events
     _decoded = 0  # pieces of the body with content that did not match it
-
-    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
-        """Read an answer into ``facts``, in which what the request says (``fields``) is put at once."""
-        if fields is not None:
-            facts.request_fields = fields
-            model = fields.model
-            facts.request_model = model if is_name(model) else model_name(model)
-            facts.stream = fields.stream is True
-        self.facts = facts
-        self._texts: list[str] = []
-        self._masks: list[Any] = []
 
     # --- what the host's response calls -------------------------------------------------------
 
@@ -112,12 +99,13 @@ class Reader(FactsWriter):
         if self._texts or self._masks:
             self._flush()
 
-    def plain(self, body: bytes) -> bool:
-        """Take all of a body at once, instead of `feed`; ``False`` where its framing must be found out."""
-        if self._kind != _JSON or body[:1] != b"{" or len(body) > MAX_BODY:
+    def answer(self, status: int, headers: Mapping[str, str], body: bytes, complete: bool) -> bool:
+        """Read all of an ``application/json`` body; ``False`` where `head`, `feed` and `finish` have to."""
+        if status >= 400 or body[:1] != b"{" or len(body) > MAX_BODY:
             return False
-        self._doc = [body]
-        self._size = len(body)
+        self._status, self._headers, self._kind = status, headers, _JSON
+        self._doc, self._size = [body], len(body)
+        self.finish(complete)
         return True
 
     def _read(self, data: bytes, now: float) -> int:
@@ -194,7 +182,8 @@ class Reader(FactsWriter):
                 for name, payload in self._parser.rest():
                     self._content += self._event(name, payload)
             self._sums()
-            self._end()
+            if not self._summed_up:
+                self._end()
         finally:
             self._done = True
             self._doc = None

@@ -10,6 +10,7 @@ from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Facts
 
 _T = TypeVar("_T")
@@ -26,10 +27,19 @@ def is_name(value: Any) -> bool:
 class FactsWriter:
     """Puts into ``facts`` what a body says; notes what cannot be read and raises nothing."""
 
-    facts: Facts
     _status = 200
     _attempts = 0
-    _texts: list[str]  # output text for the sink, as long as the reader is at its own work
+
+    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
+        """Write to ``facts``, in which what the request says (``fields``) is put at once."""
+        if fields is not None:
+            facts.request_fields = fields
+            model = fields.model
+            facts.request_model = model if is_name(model) else model_name(model)
+            facts.stream = fields.stream is True
+        self.facts = facts
+        self._texts: list[str] = []  # for their sinks, as long as the reader is at its own work
+        self._masks: list[Any] = []
 
     def _note(self, signal: str) -> None:
         """A signal that could not be read (``catalogue.MALFORMED``)."""
