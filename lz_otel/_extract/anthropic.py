@@ -114,7 +114,7 @@ class MessagesReader(Reader):
             if message is None:
                 self._note("event")
             else:
-                self._message(message)
+                self._message(message, final=False)
         elif kind == "message_delta":
             self._names(reason=json_object(event.delta).get("stop_reason"))
             self._stated(event.usage, final=True)
@@ -135,9 +135,7 @@ class MessagesReader(Reader):
         if message.type == "error":
             self._stated_error(message.error)
             return True
-        self._message(message)
-        if self._usage is not None and self._usage.get("output_tokens") is not None:
-            self._ends = True
+        self._message(message, final=True)
         keep = self.facts.text_sink is not None
         content = False
         for block in message.content:
@@ -155,9 +153,9 @@ class MessagesReader(Reader):
         self._summed_up = True
         return True
 
-    def _message(self, message: _Message) -> None:
+    def _message(self, message: _Message, *, final: bool) -> None:
         self._names(message.id, message.model, reason=message.stop_reason)
-        self._stated(message.usage, final=False)
+        self._stated(message.usage, final=final)
         if message.diagnostics is not None:
             reason = json_object(json_object(message.diagnostics).get("cache_miss_reason")).get("type")
             self.facts.cache_diagnosis = label_name(reason)
@@ -253,30 +251,18 @@ class _Completion(Struct, gc=False):
     error: Any = None
 
 
-_COMPLETION = msgspec.json.Decoder(_Completion)
-
-
 class CompleteReader(Reader):
     """The legacy Text Completions API, which states no usage in its body (D)."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        event = self._decode(_COMPLETION, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Completion)
+
+    def _take_event(self, name: bytes, event: _Completion) -> int:
         if event.type == "error" or name == b"error":
             self._stated_error(event.error, in_stream=True)
             return 0
-        return self._take(event)
+        return self._take_answer(event)
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_COMPLETION, body)
-        if answer is None:
-            return False
-        self.facts.has_content = bool(self._take(answer))
-        return True
-
-    def _take(self, answer: _Completion) -> int:
+    def _take_answer(self, answer: _Completion) -> int:
         facts = self.facts
         self._names(answer.id, answer.model, reason=answer.stop_reason)
         facts.terminal = facts.terminal or bool(facts.finish_reasons)

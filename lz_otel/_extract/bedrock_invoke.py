@@ -55,7 +55,6 @@ class _Chunk(Struct, gc=False):
     bytes: Any = None
 
 
-_INVOKED = msgspec.json.Decoder(_Invoked)
 _CHUNK = msgspec.json.Decoder(_Chunk)
 
 
@@ -110,6 +109,7 @@ class ClaudeReader(MessagesReader):
 class InvokeReader(Reader):
     """Other vendors' models by InvokeModel."""
 
+    _ANSWER = msgspec.json.Decoder(_Invoked)
     _chat: ChatReader | None = None  # reads the OpenAI shape
     _usage: Any = None
     _metrics: Any = None
@@ -120,13 +120,13 @@ class InvokeReader(Reader):
         inner = unwrap(self, name, data)
         if inner is None:
             return 0
-        said = self._decode(_INVOKED, inner)
+        said = self._decode(self._ANSWER, inner)
         if said is None:
             self._bad_event(inner)
             return 0
         if len(bytes(said.choices)):
             return self._openai()._event(b"", inner)
-        return 1 if self._said(said) else 0
+        return 1 if self._take_answer(said) else 0
 
     def _openai(self) -> ChatReader:
         if self._chat is None:
@@ -134,15 +134,12 @@ class InvokeReader(Reader):
         return self._chat
 
     def _document(self, body: bytes) -> bool:
-        said = self._decode(_INVOKED, body)
-        if said is None:
-            return False
-        if len(bytes(said.choices)):
+        said = self._decode(self._ANSWER, body)
+        if said is not None and len(bytes(said.choices)):
             return self._openai()._document(body)
-        self.facts.has_content = self._said(said) > 0
-        return True
+        return super()._document(body)
 
-    def _said(self, said: _Invoked) -> int:
+    def _take_answer(self, said: _Invoked) -> int:
         facts = self.facts
         self._names(said.id)
         reasons = [said.stop_reason, said.finish_reason, said.completion_reason, said.stop]

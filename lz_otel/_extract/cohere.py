@@ -37,20 +37,13 @@ class _Said(Struct, gc=False):
     tool_call_delta: Any = None
 
 
-_SAID = msgspec.json.Decoder(_Said)
-
-
 class CohereReader(Reader):
     """Answers of v1 and v2, plain and streamed (SSE, or one JSON document per line)."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            return 0
-        said = self._decode(_SAID, data)
-        if said is None:
-            self._bad_event(data)
-            return 0
-        return self._version_1(said) if said.event_type is not None else self._version_2(said)
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Said)
+
+    def _take_event(self, name: bytes, event: _Said) -> int:
+        return self._version_1(event) if event.event_type is not None else self._version_2(event)
 
     def _version_1(self, said: _Said) -> int:
         if said.event_type == "text-generation":
@@ -80,22 +73,17 @@ class CohereReader(Reader):
         calls = json_object(message.get("tool_calls"))
         return 1 if json_object(calls.get("function")).get("arguments") else 0
 
-    def _document(self, body: bytes) -> bool:
-        said = self._decode(_SAID, body)
-        if said is None:
-            return False
-        facts = self.facts
-        self._names(said.response_id)
-        self._names(said.id)
-        message = json_object(said.message)
-        content = self._text(said.text) + bool(said.tool_calls or message.get("tool_calls"))
+    def _take_answer(self, answer: _Said) -> int:
+        self._names(answer.response_id)
+        self._names(answer.id)
+        message = json_object(answer.message)
+        content = self._text(answer.text) + bool(answer.tool_calls or message.get("tool_calls"))
         parts = message.get("content")
         for part in parts[:1000] if type(parts) is list else ():
             content += self._text(json_object(part).get("text")) or bool(json_object(part).get("thinking"))
-        facts.has_content = content > 0
-        self._ended(said.finish_reason)
-        self._usage(json_object(said.usage) or json_object(said.meta))
-        return True
+        self._ended(answer.finish_reason)
+        self._usage(json_object(answer.usage) or json_object(answer.meta))
+        return content
 
     def _ended(self, reason: Any) -> None:
         found = label_name(reason)

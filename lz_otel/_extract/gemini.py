@@ -16,7 +16,7 @@ from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import json_object, label_name, loads, model_name, token_count
+from lz_otel._extract.values import integral, json_object, label_name, loads, model_name, token_count
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
-_CHUNK = msgspec.json.Decoder(_Chunk)
 _MODALITIES = {"TEXT": "text", "IMAGE": "image", "AUDIO": "audio"}
 _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData")
 
@@ -51,20 +50,22 @@ _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData
 class GenerateReader(Reader):
     """Answers of ``generateContent`` and ``streamGenerateContent``."""
 
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Chunk)
     _usage: Any = None
 
     def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
         super().__init__(facts, fields)
         self._reasons: dict[int, str] = {}
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        chunk = self._decode(_CHUNK, data)
-        if chunk is None:
-            self._bad_event(data)
-            return 0
-        if chunk.error is not None:
-            self._stated_error(chunk.error, in_stream=True)
-        return self._chunk(chunk)
+    def _take_event(self, name: bytes, event: _Chunk) -> int:
+        if event.error is not None:
+            self._stated_error(event.error, in_stream=True)
+        return self._chunk(event)
+
+    def _take_answer(self, answer: _Chunk) -> int:
+        if answer.error is not None:
+            self._stated_error(answer.error)
+        return self._chunk(answer)
 
     def _chunk(self, chunk: _Chunk) -> int:
         facts = self.facts
@@ -100,13 +101,7 @@ class GenerateReader(Reader):
             content = sum(self._event(b"", msgspec.json.encode(chunk)) for chunk in chunks[:100_000])
             self.facts.has_content = content > 0
             return True
-        chunk = self._decode(_CHUNK, body)
-        if chunk is None:
-            return False
-        if chunk.error is not None:
-            self._stated_error(chunk.error)
-        self.facts.has_content = self._chunk(chunk) > 0
-        return True
+        return super()._document(body)
 
     def _end(self) -> None:
         facts = self.facts
@@ -166,29 +161,21 @@ class _Embedded(Struct, gc=False):
 class EmbedReader(Reader):
     """``embedContent`` states no usage, or ``usageMetadata``; ``predict`` counts per text."""
 
-    def _document(self, body: bytes) -> bool:
-        embedded = self._decode(_EMBEDDED, body)
-        if embedded is None:
-            return False
+    _ANSWER = msgspec.json.Decoder(_Embedded)
+
+    def _take_answer(self, answer: _Embedded) -> int:
         facts = self.facts
-        facts.input_tokens = self._count(json_object(embedded.usage), "promptTokenCount")
-        predictions = embedded.predictions
+        facts.input_tokens = self._count(json_object(answer.usage), "promptTokenCount")
+        predictions = answer.predictions
         if type(predictions) is list and facts.operation == "embeddings":
-            counts = [
-                json_object(json_object(json_object(p).get("embeddings")).get("statistics")).get(
-                    "token_count"
-                )
-                for p in predictions
-            ]
-            numbers = [token_count(int(c) if type(c) is float and c.is_integer() else c) for c in counts]
+            embeddings = [json_object(json_object(entry).get("embeddings")) for entry in predictions]
+            counts = [json_object(entry.get("statistics")).get("token_count") for entry in embeddings]
+            numbers = [token_count(integral(count)) for count in counts]
             known = [number for number in numbers if number is not None]
             if known and len(known) == len(numbers):
                 facts.input_tokens = sum(known)
         facts.usage_seen = facts.input_tokens is not None
-        return True
-
-
-_EMBEDDED = msgspec.json.Decoder(_Embedded)
+        return 0
 
 
 class _Interaction(Struct, gc=False):
@@ -209,8 +196,6 @@ class _InteractionEvent(Struct, gc=False):
     error: Any = None
 
 
-_INTERACTION = msgspec.json.Decoder(_Interaction)
-_INTERACTION_EVENT = msgspec.json.Decoder(_InteractionEvent)
 _INTERACTION_COUNTS = (
     "total_input_tokens",
     "total_tool_use_tokens",
@@ -223,14 +208,16 @@ _INTERACTION_COUNTS = (
 class InteractionsReader(Reader):
     """Answers of the Interactions API, plain and streamed."""
 
+    _EVENT = msgspec.json.Decoder(_InteractionEvent)
+    _ANSWER = msgspec.json.Decoder(_Interaction)
+
     def _event(self, name: bytes, data: bytes) -> int:
         if data == b"[DONE]":
             self.facts.terminal = True
             return 0
-        event = self._decode(_INTERACTION_EVENT, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
+        return super()._event(name, data)
+
+    def _take_event(self, name: bytes, event: _InteractionEvent) -> int:
         if event.error is not None:
             self._stated_error(event.error, in_stream=True)
         if event.interaction is not None:
@@ -242,20 +229,16 @@ class InteractionsReader(Reader):
             return self._text(delta.get("text"))
         return 1 if delta.get("arguments") or json_object(delta.get("content")).get("text") else 0
 
-    def _document(self, body: bytes) -> bool:
-        interaction = self._decode(_INTERACTION, body)
-        if interaction is None:
-            return False
-        self._interaction(interaction, in_stream=False)
+    def _take_answer(self, answer: _Interaction) -> int:
+        self._interaction(answer, in_stream=False)
         content = 0
-        for step in (interaction.outputs or interaction.steps or ())[:1000]:
+        for step in (answer.outputs or answer.steps or ())[:1000]:
             step = json_object(step)
             inner = step.get("content")
             for part in inner if type(inner) is list else [step]:
                 if json_object(part).get("type") == "text":
                     content += self._text(json_object(part).get("text"))
-        self.facts.has_content = content > 0
-        return True
+        return content
 
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
         facts = self.facts

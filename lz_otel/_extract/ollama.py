@@ -32,29 +32,20 @@ class _Line(Struct, gc=False):
     error: Any = None
 
 
-_LINE = msgspec.json.Decoder(_Line)
-
-
 class OllamaReader(Reader):
     """Answers of Ollama, plain and streamed."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        line = self._decode(_LINE, data)
-        if line is None:
-            self._bad_event(data)
-            return 0
-        if line.error is not None:
-            self._stated_error(line.error, in_stream=True)
-        return self._line(line)
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Line)
 
-    def _document(self, body: bytes) -> bool:
-        line = self._decode(_LINE, body)
-        if line is None:
-            return False
-        self.facts.has_content = self._line(line) > 0
+    def _take_event(self, name: bytes, event: _Line) -> int:
+        if event.error is not None:
+            self._stated_error(event.error, in_stream=True)
+        return self._line(event)
+
+    def _take_answer(self, answer: _Line) -> int:
         if self.facts.operation == "embeddings":
-            self._usage(line)
-        return True
+            self._usage(answer)
+        return self._line(answer)
 
     def _line(self, line: _Line) -> int:
         facts = self.facts

@@ -81,6 +81,7 @@ _WHOLE = msgspec.json.Decoder(_Whole)
 class ChatReader(Reader):
     """Answers of chat completions and completions, plain and streamed."""
 
+    _ANSWER = _WHOLE
     _decoder: msgspec.json.Decoder[Any] = _WHOLE  # once id and model are known, chunks are read without them
     _usage: Any = None
     _usage_ends = False  # the usage came on its own, after the last choice
@@ -183,10 +184,7 @@ class ChatReader(Reader):
             if facts.response_id and facts.response_model:
                 self._decoder = _CHUNK
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_WHOLE, body)
-        if answer is None:
-            return False
+    def _take_answer(self, answer: _Whole) -> int:
         content = 0
         for choice in answer.choices or ():
             said = choice.message or choice.delta
@@ -196,12 +194,11 @@ class ChatReader(Reader):
             else:
                 content += self._text(choice.text)
             self._reason(choice)
-        self.facts.has_content = content > 0
         self._identity(answer)
         self._usage, self._usage_ends = answer.usage, True
         if answer.error is not None:
             self._stated_error(answer.error)
-        return True
+        return content
 
     def _end(self) -> None:
         facts = self.facts

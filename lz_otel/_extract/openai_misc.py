@@ -30,20 +30,18 @@ class _Answer(Struct, gc=False):
     service_tier: Any = None
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
-
-
 class PlainReader(Reader):
     """Answers of which only id, model and usage matter; others (audio, text) are left alone."""
+
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
 
     def _event(self, name: bytes, data: bytes) -> int:
         if data == b"[DONE]":
             self.facts.terminal = True
             return 0
-        event = self._decode(_ANSWER, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
+        return super()._event(name, data)
+
+    def _take_event(self, name: bytes, event: _Answer) -> int:
         if event.error is not None:
             self._stated_error(event.error, in_stream=True)
         if has_counts(event.usage):
@@ -52,10 +50,11 @@ class PlainReader(Reader):
         return 1 if name.endswith((b".delta", b".partial_image")) else 0
 
     def _document(self, body: bytes) -> bool:
-        answer = self._decode(_ANSWER, body)
-        if answer is None:
-            # Speech is audio, a transcript may be plain text: nothing to read, nothing wrong.
-            return self.facts.operation == "other" and body[:1] not in (b"{", b"[")
+        # Speech is audio, a transcript may be plain text: nothing to read, nothing wrong.
+        other = self.facts.operation == "other" and body[:1] not in (b"{", b"[")
+        return super()._document(body) or other
+
+    def _take_answer(self, answer: _Answer) -> int:
         facts = self.facts
         self._names(answer.id, answer.model, answer.service_tier)
         read_usage(self, answer.usage if has_counts(answer.usage) else None)
@@ -65,11 +64,13 @@ class PlainReader(Reader):
             facts.usage_seen = facts.input_tokens is not None
         if answer.error is not None:
             self._stated_error(answer.error)
-        return True
+        return 0
 
 
 class RunReader(Reader):
     """Runs of the Assistants API; the usage of their steps is part of the run's."""
+
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name == b"thread.message.delta":
@@ -79,25 +80,19 @@ class RunReader(Reader):
         elif name == b"error":
             self._stated_error(loads(data), in_stream=True)
         elif name.startswith(b"thread.run.") and not name.startswith(b"thread.run.step."):
-            answer = self._decode(_ANSWER, data)
-            if answer is None:
-                self._bad_event(data)
-            else:
-                self._run(answer)
+            return super()._event(name, data)
         return 0
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_ANSWER, body)
-        if answer is not None:
-            self._run(answer)
-        return answer is not None
+    def _take_event(self, name: bytes, event: _Answer) -> int:
+        return self._take_answer(event)
 
-    def _run(self, answer: _Answer) -> None:
+    def _take_answer(self, answer: _Answer) -> int:
         self._names(answer.id, answer.model)
         if has_counts(answer.usage):
             read_usage(self, answer.usage)
         if answer.last_error is not None:
             self._stated_error(answer.last_error, in_stream=True)
+        return 0
 
 
 def _plain(

@@ -1,16 +1,14 @@
 """One response body, read as it passes: framing, timing of content, errors. No I/O.
 
-A dialect subclasses ``Reader`` and overrides what its API says: ``_event`` (an event of a
-stream), ``_document`` (a whole JSON body), ``_end`` (sums up). ``Reader`` sees to it that any
-chunking gives the same facts, that nothing is raised on bad input and that memory is bounded.
+A dialect subclasses ``Reader`` and says what its API's events and bodies are decoded to (``_EVENT``,
+``_ANSWER``) and what they mean: ``_take_event``, ``_take_answer``, and ``_end`` sums up. ``Reader`` sees to it
+that any chunking gives the same facts, that nothing is raised on bad input and that memory is bounded.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from lz_otel._extract import framing
 from lz_otel._extract.framing import CLOSED, MAX_BODY, AwsFrames, JsonLines, Sse
@@ -22,6 +20,8 @@ from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import msgspec
 
 _BOM = b"\xef\xbb\xbf"
 _MAX_PREFIX = 4096
@@ -199,16 +199,33 @@ class Reader(FactsWriter):
 
     # --- what a dialect overrides -------------------------------------------------------------
 
+    _EVENT: msgspec.json.Decoder[Any] | None = None
+    _ANSWER: msgspec.json.Decoder[Any]
+
+    def _take_event(self, name: bytes, event: Any) -> int:
+        """One decoded event of a stream; returns how many pieces of non-empty content it held."""
+        raise NotImplementedError
+
+    def _take_answer(self, answer: Any) -> int:
+        """A whole decoded body of a success; returns more than 0 when it held content."""
+        raise NotImplementedError
+
     def _event(self, name: bytes, data: bytes) -> int:
         """One event of a stream; returns how many pieces of non-empty content it held."""
-        return 0
+        if self._EVENT is None:
+            return 0
+        event = self._decode(self._EVENT, data)
+        if event is None:
+            self._bad_event(data)
+            return 0
+        return self._take_event(name, event)
 
     def _document(self, body: bytes) -> bool:
         """A whole JSON body of a success; ``False`` when it could not be read."""
-        try:
-            _ANY.decode(body)
-        except (msgspec.MsgspecError, RecursionError):
+        answer = self._decode(self._ANSWER, body)
+        if answer is None:
             return False
+        self.facts.has_content = self._take_answer(answer) > 0
         return True
 
     def _end(self) -> None:
@@ -333,6 +350,3 @@ class Reader(FactsWriter):
         if facts.mask_sink is not None:
             for mask in masks:
                 facts.mask_sink(mask)
-
-
-_ANY = msgspec.json.Decoder(dict[str, msgspec.Raw])

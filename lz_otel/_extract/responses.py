@@ -55,13 +55,14 @@ class _Response(Struct, gc=False):
 
 
 _DELTA = msgspec.json.Decoder(_Delta)
-_EVENT = msgspec.json.Decoder(_Event)
-_RESPONSE = msgspec.json.Decoder(_Response)
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
 class ResponsesReader(Reader):
     """Answers of the Responses API, plain and streamed."""
+
+    _EVENT = msgspec.json.Decoder(_Event)
+    _ANSWER = msgspec.json.Decoder(_Response)
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name.endswith(b".delta"):
@@ -76,20 +77,16 @@ class ResponsesReader(Reader):
             if name == b"response.output_text.delta":
                 return self._text(delta)
             return 1 if delta else 0
-        return self._other_event(name, data)
+        return super()._event(name, data)
 
-    def _other_event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            return 0
-        event = self._decode(_EVENT, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
+    def _take_event(self, name: bytes, event: _Event) -> int:
         kind = event.type if type(event.type) is str else name.decode("latin-1")
+        if not name and kind == "response.output_text.delta":
+            return self._text(event.delta)
         if not name and kind.endswith(".delta"):
-            return self._event(kind.encode("utf-8", "replace"), data)
+            return 1 if event.delta else 0
         if kind in _ENDS or kind in ("response.created", "response.in_progress", "response.queued"):
-            response = self._decode(_RESPONSE, bytes(event.response))
+            response = self._decode(self._ANSWER, bytes(event.response))
             if response is None:
                 self._note("event")
                 return 0
@@ -101,13 +98,9 @@ class ResponsesReader(Reader):
             self._stated_error(error, in_stream=True)
         return 0
 
-    def _document(self, body: bytes) -> bool:
-        response = self._decode(_RESPONSE, body)
-        if response is None:
-            return False
-        self._response(response, in_stream=False)
-        self.facts.has_content = sum(self._item(item) for item in response.output or ()) > 0
-        return True
+    def _take_answer(self, answer: _Response) -> int:
+        self._response(answer, in_stream=False)
+        return sum(self._item(item) for item in answer.output or ())
 
     def _item(self, item: _Item) -> int:
         kind = item.type if type(item.type) is str else ""

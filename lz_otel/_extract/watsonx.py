@@ -30,32 +30,19 @@ class _Answer(Struct, gc=False):
     errors: Any = None
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
-
-
 class GenerationReader(Reader):
     """Answers of text generation, plain and streamed, and of embeddings."""
 
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
     _input: Any = None
     _output: Any = None
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        answer = self._decode(_ANSWER, data)
-        if answer is None:
-            self._bad_event(data)
-            return 0
-        if answer.errors is not None:
-            self._stated_error(answer.errors, in_stream=True)
-        return 1 if self._take(answer) else 0
+    def _take_event(self, name: bytes, event: _Answer) -> int:
+        if event.errors is not None:
+            self._stated_error(event.errors, in_stream=True)
+        return 1 if self._take_answer(event) else 0
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_ANSWER, body)
-        if answer is None:
-            return False
-        self.facts.has_content = self._take(answer) > 0
-        return True
-
-    def _take(self, answer: _Answer) -> int:
+    def _take_answer(self, answer: _Answer) -> int:
         facts = self.facts
         self._names(model=facts.response_model or answer.model_id)
         self._input = self._input or answer.input_token_count
