@@ -7,20 +7,17 @@ The output count of ``message_start`` is a placeholder, so it is kept but not fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING
+from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._extract.values import json_object, label_name, loads
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
+from lz_otel.model import Facts, Request
 
 
 class _Delta(Struct, gc=False):
@@ -269,30 +266,22 @@ class CompleteReader(Reader):
         return self._text(answer.completion)
 
 
-def _owner(request: Request, provider: str | None, fields: Fields | None) -> str | None:
-    """Who answers a call in Anthropic's shape, ``None`` where neither host, header nor body shows one."""
-    if provider == "anthropic":
-        return provider
-    if not request.headers.lacks[_VERSION]:
-        return provider or "anthropic"
-    shaped = fields is not None and type(fields.model) is str and fields.messages is not None
-    return (provider or OTHER) if shaped else None
-
-
-def messages(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../v1/messages``."""
-    owner = _owner(request, provider, fields)
-    if owner is None:
+def _reader(
+    cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
+) -> Reader | None:
+    """A reader of Anthropic's shape, ``None`` where neither host, header nor body shows it."""
+    if provider == "anthropic" or not request.headers.lacks[_VERSION]:
+        owner = provider or "anthropic"
+    elif fields is not None and type(fields.model) is str and fields.messages is not None:
+        owner = provider or OTHER
+    else:
         return None
-    return MessagesReader(Facts(owner, "chat", inference=True, llm_call=True), fields)
+    chat = operation == "chat"
+    return cls(Facts(owner, operation, inference=chat, llm_call=chat), fields)
 
 
-def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../v1/messages/count_tokens``."""
-    owner = _owner(request, provider, fields)
-    if owner is None:
-        return None
-    return CountReader(Facts(owner, "count_tokens", inference=False, llm_call=False), fields)
+messages = partial(_reader, MessagesReader, "chat")  # POST .../v1/messages
+count_tokens = partial(_reader, CountReader, "count_tokens")  # POST .../v1/messages/count_tokens
 
 
 def complete(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:

@@ -16,11 +16,10 @@ from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.values import error_word, json_object, loads, model_name, token_count
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Answer(Struct, gc=False):

@@ -6,7 +6,7 @@ Where the body states no usage, response headers or the stream's invocation metr
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -17,10 +17,7 @@ from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._extract.values import json_object, label_name, model_name, token_count
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel.model import Request
+from lz_otel.model import Facts, Request
 
 
 class _Invoked(Struct, gc=False):
@@ -135,9 +132,12 @@ class InvokeReader(Reader):
 
     def _document(self, body: bytes) -> bool:
         said = self._decode(self._ANSWER, body)
-        if said is not None and len(bytes(said.choices)):
+        if said is None:
+            return False
+        if len(bytes(said.choices)):
             return self._openai()._document(body)
-        return super()._document(body)
+        self.facts.has_content = self._take_answer(said) > 0
+        return True
 
     def _take_answer(self, said: _Invoked) -> int:
         facts = self.facts

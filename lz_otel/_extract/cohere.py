@@ -6,6 +6,7 @@ cached count belongs to the used one, so it may exceed the billed input.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,11 +15,10 @@ from msgspec import Struct
 from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.values import error_word, integral, json_object, label_name, nonempty_text, token_count
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Said(Struct, gc=False):
@@ -105,23 +105,14 @@ class CohereReader(Reader):
         facts.output_final = facts.output_tokens is not None
 
 
-def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /v1/chat`` and ``/v2/chat``."""
-    return _reader(request, provider, fields, "chat")
-
-
-def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /v1/embed`` and ``/v2/embed``."""
-    return _reader(request, provider, fields, "embeddings")
-
-
-def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /v1/rerank`` and ``/v2/rerank``."""
-    return _reader(request, provider, fields, "other")
-
-
-def _reader(request: Request, provider: str | None, fields: Fields | None, operation: str) -> Reader | None:
+def _reader(operation: str, request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     if provider != "cohere" and (provider is not None or "/cohere/" not in request.path):
         return None
     facts = Facts("cohere", operation, inference=operation == "chat", llm_call=True)
     return CohereReader(facts, fields)
+
+
+# POST /v1/... and /v2/...
+chat = partial(_reader, "chat")
+embed = partial(_reader, "embeddings")
+rerank = partial(_reader, "other")

@@ -23,24 +23,13 @@ SPEND_LIMIT_CODES = frozenset(
 )  # fmt: skip
 # Parts of an error type to values of the catalogue's list of reasons, the first that fits.
 _REASONS = (
-    ("overloaded", "overloaded"),
-    ("529", "overloaded"),
-    ("rate_limit", "rate_limited"),
-    ("ratelimit", "rate_limited"),
-    ("429", "rate_limited"),
-    ("timeout", "timeout"),
-    ("connect", "connection"),
-    ("protocolerror", "connection"),
-    ("readerror", "connection"),
-    ("writeerror", "connection"),
-    ("server_error", "server_error"),
-    ("api_error", "server_error"),
-    ("unavailable", "server_error"),
-    ("not_found", "client_error"),
-    ("invalid", "client_error"),
-    ("permission", "client_error"),
-    ("authentication", "client_error"),
-)
+    ("overloaded", "overloaded"), ("529", "overloaded"), ("rate_limit", "rate_limited"),
+    ("ratelimit", "rate_limited"), ("429", "rate_limited"), ("timeout", "timeout"),
+    ("connect", "connection"), ("protocolerror", "connection"), ("readerror", "connection"),
+    ("writeerror", "connection"), ("server_error", "server_error"), ("api_error", "server_error"),
+    ("unavailable", "server_error"), ("not_found", "client_error"), ("invalid", "client_error"),
+    ("permission", "client_error"), ("authentication", "client_error"),
+)  # fmt: skip
 _STATUS = {int(status): status for status in STATUSES if status.isdigit()}
 
 

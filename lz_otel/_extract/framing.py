@@ -17,13 +17,9 @@ MAX_EVENT = 4 << 20
 """Most bytes of one event that are held (C)."""
 
 LINE_TYPES = (
-    "application/x-ndjson",
-    "application/ndjson",
-    "application/jsonl",
-    "application/stream+json",
-    "application/x-jsonlines",
-    "application/json-lines",
-)
+    "application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json",
+    "application/x-jsonlines", "application/json-lines",
+)  # fmt: skip
 MEDIA_TYPES = ("audio/", "image/", "video/")
 TEXT_TYPES = (
     "",

@@ -6,6 +6,7 @@ does not include thoughts. In a stream each chunk holds a running total: the las
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -17,11 +18,10 @@ from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import fit_parts
 from lz_otel._extract.values import integral, json_object, label_name, loads, model_name, token_count
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Content(Struct, gc=False):
@@ -274,7 +274,7 @@ def _provider(request: Request, provider: str | None) -> str | None:
 
 
 def _reader(
-    cls: type[Reader], request: Request, provider: str | None, fields: Fields | None, operation: str
+    cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
     """A reader of ``.../models/{model}:verb``, whose request has names of Google's own."""
     owner = _provider(request, provider)
@@ -289,14 +289,9 @@ def _reader(
     return reader
 
 
-def generate(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:generateContent`` and ``:streamGenerateContent``."""
-    return _reader(GenerateReader, request, provider, fields, "generate_content")
-
-
-def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:embedContent`` and ``:batchEmbedContents``."""
-    return _reader(EmbedReader, request, provider, fields, "embeddings")
+generate = partial(_reader, GenerateReader, "generate_content")  # :generateContent, :streamGenerateContent
+embed = partial(_reader, EmbedReader, "embeddings")  # :embedContent, :batchEmbedContents
+count_tokens = partial(_reader, CountReader, "count_tokens")  # :countTokens
 
 
 def predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
@@ -304,12 +299,7 @@ def predict(request: Request, provider: str | None, fields: Fields | None) -> Re
     if provider != "gcp.vertex_ai" or "/publishers/" not in request.path:
         return None
     operation = "embeddings" if "embed" in request.path else "other"
-    return _reader(EmbedReader, request, provider, fields, operation)
-
-
-def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:countTokens``."""
-    return _reader(CountReader, request, provider, fields, "count_tokens")
+    return _reader(EmbedReader, operation, request, provider, fields)
 
 
 def interactions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:

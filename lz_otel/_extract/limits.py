@@ -47,12 +47,9 @@ _ANTHROPIC = {
     "anthropic-fast-output-tokens-": "fast_output_tokens",
 }
 _OPENAI = {
-    "requests": "requests",
-    "tokens": "tokens",
-    "project-tokens": "project_tokens",
-    "input-tokens": "input_tokens",
-    "output-tokens": "output_tokens",
-}
+    "requests": "requests", "tokens": "tokens", "project-tokens": "project_tokens",
+    "input-tokens": "input_tokens", "output-tokens": "output_tokens",
+}  # fmt: skip
 _PARTS = ("limit", "remaining", "reset")
 
 # Header name -> (resource, which of the three).

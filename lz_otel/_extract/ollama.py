@@ -6,6 +6,7 @@ it is one JSON document per line, and the last one holds the counts.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,11 +14,10 @@ from msgspec import Struct
 
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.values import json_object
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Line(Struct, gc=False):
@@ -68,22 +68,7 @@ class OllamaReader(Reader):
         facts.output_final = facts.output_tokens is not None
 
 
-def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /api/chat``."""
-    return _reader(request, provider, fields, "chat")
-
-
-def generate(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /api/generate``."""
-    return _reader(request, provider, fields, "text_completion")
-
-
-def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /api/embed`` and the older ``/api/embeddings``."""
-    return _reader(request, provider, fields, "embeddings")
-
-
-def _reader(request: Request, provider: str | None, fields: Fields | None, operation: str) -> Reader | None:
+def _reader(operation: str, request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     if not request.path.rstrip("/").rpartition("/")[0].endswith("/api"):
         return None
     if provider != "ollama":
@@ -97,3 +82,8 @@ def _reader(request: Request, provider: str | None, fields: Fields | None, opera
     reader = OllamaReader(facts, fields)
     facts.stream = operation != "embeddings" and (fields is None or fields.stream is not False)
     return reader
+
+
+chat = partial(_reader, "chat")  # POST /api/chat
+generate = partial(_reader, "text_completion")  # POST /api/generate
+embed = partial(_reader, "embeddings")  # POST /api/embed and the older /api/embeddings

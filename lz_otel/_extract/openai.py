@@ -16,11 +16,10 @@ from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import has_counts, read_usage
 from lz_otel._extract.values import json_object, label_name, loads, model_name
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Said(Struct, gc=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,11 +14,10 @@ from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import form_field
 from lz_otel._extract.usage import has_counts, read_usage
 from lz_otel._extract.values import loads, model_name
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Answer(Struct, gc=False):
@@ -96,8 +96,9 @@ class RunReader(Reader):
 
 
 def _plain(
-    request: Request, provider: str | None, fields: Fields | None, operation: str, key: str
+    operation: str, key: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
+    """A reader; on hosts that nobody has named the request must hold a model and ``key``."""
     azure = deployment(request.path)
     if provider is None:
         if fields is None or (type(fields.model) is not str and azure is None):
@@ -111,14 +112,8 @@ def _plain(
     return reader
 
 
-def embeddings(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../embeddings``."""
-    return _plain(request, provider, fields, "embeddings", "input")
-
-
-def moderations(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../moderations``."""
-    return _plain(request, provider, fields, "other", "input")
+embeddings = partial(_plain, "embeddings", "input")  # POST .../embeddings
+moderations = partial(_plain, "other", "input")  # POST .../moderations
 
 
 def media(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
@@ -127,12 +122,12 @@ def media(request: Request, provider: str | None, fields: Fields | None) -> Read
         return None
     if "/images/" not in request.path and "/audio/" not in request.path:
         return None
-    return _plain(request, provider, fields, "other", "")
+    return _plain("other", "", request, provider, fields)
 
 
 def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../rerank`` of a named host."""
-    return None if provider is None else _plain(request, provider, fields, "other", "")
+    return None if provider is None else _plain("other", "", request, provider, fields)
 
 
 def runs(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:

@@ -1,8 +1,8 @@
 """One response body, read as it passes: framing, timing of content, errors. No I/O.
 
 A dialect subclasses ``Reader`` and says what its API's events and bodies are decoded to (``_EVENT``,
-``_ANSWER``) and what they mean: ``_take_event``, ``_take_answer``, and ``_end`` sums up. ``Reader`` sees to it
-that any chunking gives the same facts, that nothing is raised on bad input and that memory is bounded.
+``_ANSWER``) and what they mean: ``_take_event``, ``_take_answer``, and ``_end`` sums up. ``Reader`` sees
+to it that any chunking gives the same facts, that nothing is raised on bad input and that memory is bounded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One response body on its way to its reader: its encoding is undone, and faults of ours are kept from the facts."""
+"""One response body on its way to its reader: its encoding is undone, faults of ours kept from the facts."""
 
 from __future__ import annotations
 

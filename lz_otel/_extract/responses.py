@@ -6,7 +6,8 @@ usage of another call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,14 +16,10 @@ from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.openai import cache_diagnosis, deployment
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING
+from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._extract.usage import read_usage
 from lz_otel._extract.values import json_object, model_name
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
+from lz_otel.model import Facts, Request
 
 
 class _Delta(Struct, gc=False):
@@ -119,40 +116,31 @@ class ResponsesReader(Reader):
             self._stated_error(response.error, in_stream=in_stream)
 
 
-def _is_call(provider: str | None, fields: Fields | None) -> bool:
-    """A known host is believed; on others the body must look like a request of this API."""
-    return provider is not None or (
+def _reader(
+    cls: type[Reader],
+    operation: str,
+    end: str,
+    request: Request,
+    provider: str | None,
+    fields: Fields | None,
+) -> Reader | None:
+    """A reader of a path; a known host is believed, on others the body must look like this API's."""
+    shaped = (
         fields is not None
         and type(fields.model) is str
         and len(bytes(fields.input)) + len(bytes(fields.prompt)) > 0
     )
-
-
-def _with_deployment(reader: Reader, request: Request) -> Reader:
-    if reader.facts.request_model is None:
-        reader.facts.request_model = model_name(deployment(request.path))
+    if not request.path.endswith(end) or (provider is None and not shaped):
+        return None
+    model_runs = operation != "count_tokens"
+    facts = Facts(provider or OTHER, operation, inference=operation == "chat", llm_call=model_runs)
+    reader = cls(facts, fields)
+    if facts.request_model is None:
+        facts.request_model = model_name(deployment(request.path))
     return reader
 
 
-def responses(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../responses``."""
-    if not _is_call(provider, fields):
-        return None
-    facts = Facts(provider or OTHER, "chat", inference=True, llm_call=True)
-    return _with_deployment(ResponsesReader(facts, fields), request)
-
-
-def compact(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../responses/compact``: a model ran, but no answer was written."""
-    if not request.path.endswith("/responses/compact") or not _is_call(provider, fields):
-        return None
-    facts = Facts(provider or OTHER, "other", inference=False, llm_call=True)
-    return _with_deployment(ResponsesReader(facts, fields), request)
-
-
-def input_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../responses/input_tokens``: counts, nothing is billed."""
-    if not request.path.endswith("/responses/input_tokens") or not _is_call(provider, fields):
-        return None
-    facts = Facts(provider or OTHER, "count_tokens", inference=False, llm_call=False)
-    return _with_deployment(CountReader(facts, fields), request)
+# POST .../responses; .../compact: a model runs but writes no answer; .../input_tokens: nothing is billed
+responses = partial(_reader, ResponsesReader, "chat", "")
+compact = partial(_reader, ResponsesReader, "other", "/responses/compact")
+input_tokens = partial(_reader, CountReader, "count_tokens", "/responses/input_tokens")

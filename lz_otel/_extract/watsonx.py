@@ -6,6 +6,7 @@ running total.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,11 +15,10 @@ from msgspec import Struct
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.values import json_object, label_name, token_count
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 _PROVIDER = "ibm.watsonx.ai"
 
@@ -71,7 +71,7 @@ class GenerationReader(Reader):
 
 
 def _reader(
-    cls: type[Reader], request: Request, provider: str | None, fields: Fields | None, operation: str
+    cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
     if provider != _PROVIDER:
         return None
@@ -82,16 +82,7 @@ def _reader(
     return reader
 
 
-def generation(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /ml/v1/text/generation`` and ``generation_stream``."""
-    return _reader(GenerationReader, request, provider, fields, "text_completion")
-
-
-def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /ml/v1/text/chat`` and ``chat_stream``."""
-    return _reader(ChatReader, request, provider, fields, "chat")
-
-
-def embeddings(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /ml/v1/text/embeddings``."""
-    return _reader(GenerationReader, request, provider, fields, "embeddings")
+# POST /ml/v1/text/..., and the first two with _stream at the end
+generation = partial(_reader, GenerationReader, "text_completion")
+chat = partial(_reader, ChatReader, "chat")
+embeddings = partial(_reader, GenerationReader, "embeddings")
