@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
-from lz_otel._extract.values import json_object, label_name, loads
+from lz_otel._extract.values import json_object, json_objects, label_name, loads
 from lz_otel.model import Facts, Request
 
 
@@ -205,17 +205,13 @@ class MessagesReader(Reader):
             facts.layer_zero = report
         elif report is not None:
             self._note("layer_zero")
-        iterations = usage.get("iterations")
-        if iterations is not None:
-            self._iterations(iterations)
+        if "iterations" in usage:
+            self._iterations(usage["iterations"])
 
     def _iterations(self, iterations: Any) -> None:
         """Attempts within one answer: who answered in the end, and what is billed besides."""
-        if type(iterations) is not list:
-            return
         besides = []
-        for entry in iterations[:64]:
-            entry = json_object(entry)
+        for entry in json_objects(iterations, 64):
             kind = entry.get("type")
             if kind == "fallback_message":
                 self._names(model=entry.get("model"))

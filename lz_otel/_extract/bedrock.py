@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import error_word, json_object, loads, model_name, token_count
+from lz_otel._extract.values import error_word, json_object, json_objects, loads, model_name, token_count
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class ConverseReader(Reader):
     def _take_answer(self, answer: _Answer) -> int:
         blocks = json_object(json_object(answer.output).get("message")).get("content")
         content = 0
-        for block in blocks[:10_000] if type(blocks) is list else ():
-            block = json_object(block)
+        for block in json_objects(blocks, 10_000):
             thought = json_object(json_object(block.get("reasoningContent")).get("reasoningText")).get("text")
             content += self._text(block.get("text")) + bool(thought or "toolUse" in block)
         self._names(reason=answer.stop)
@@ -112,9 +111,7 @@ def read_usage(reader: Reader, usage: Any) -> None:
     if uncached is not None:
         facts.input_tokens = uncached + (read or 0) + (written or 0)
     facts.output_tokens = reader._count(usage, "outputTokens")
-    details = usage.get("cacheDetails")
-    for entry in details[:8] if type(details) is list else ():
-        entry = json_object(entry)
+    for entry in json_objects(usage.get("cacheDetails"), 8):
         number = token_count(entry.get("inputTokens"))
         if entry.get("ttl") == "5m":
             facts.cache_write_5m_tokens = number

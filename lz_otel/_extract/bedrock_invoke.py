@@ -16,7 +16,7 @@ from lz_otel._extract.bedrock import exception, model_in_path, read_usage
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
-from lz_otel._extract.values import json_object, label_name, model_name, token_count
+from lz_otel._extract.values import json_object, json_objects, label_name, model_name, token_count
 from lz_otel.model import Facts, Request
 
 
@@ -148,15 +148,14 @@ class InvokeReader(Reader):
             self._text(text) for text in (said.generation, said.completion, said.output_text, said.text)
         )
         for many in (said.generations, said.results, said.outputs):
-            for one in many[:128] if type(many) is list else ():
-                one = json_object(one)
+            for one in json_objects(many, 128):
                 content += self._text(one.get("text") or one.get("outputText"))
                 reasons += [one.get("finish_reason") or one.get("completionReason") or one.get("stop_reason")]
                 if many is said.results and token_count(one.get("tokenCount")) is not None:
                     self._output = (self._output or 0) + one["tokenCount"]
         blocks = json_object(json_object(said.output).get("message")).get("content")
-        for block in blocks[:1000] if type(blocks) is list else ():
-            content += self._text(json_object(block).get("text")) + ("toolUse" in json_object(block))
+        for block in json_objects(blocks, 1000):
+            content += self._text(block.get("text")) + ("toolUse" in block)
         delta = json_object(json_object(said.block).get("delta"))
         content += self._text(delta.get("text")) or bool(json_object(delta.get("toolUse")).get("input"))
         named = [found for found in map(label_name, reasons) if found is not None]

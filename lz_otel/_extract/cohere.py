@@ -14,7 +14,15 @@ from msgspec import Struct
 
 from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import error_word, integral, json_object, label_name, nonempty_text, token_count
+from lz_otel._extract.values import (
+    error_word,
+    integral,
+    json_object,
+    json_objects,
+    label_name,
+    nonempty_text,
+    token_count,
+)
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -78,9 +86,8 @@ class CohereReader(Reader):
         self._names(answer.id)
         message = json_object(answer.message)
         content = self._text(answer.text) + bool(answer.tool_calls or message.get("tool_calls"))
-        parts = message.get("content")
-        for part in parts[:1000] if type(parts) is list else ():
-            content += self._text(json_object(part).get("text")) or bool(json_object(part).get("thinking"))
+        for part in json_objects(message.get("content"), 1000):
+            content += self._text(part.get("text")) or bool(part.get("thinking"))
         self._ended(answer.finish_reason)
         self._usage(json_object(answer.usage) or json_object(answer.meta))
         return content

@@ -169,18 +169,6 @@ class JsonLines:
         return [(b"", line)] if line else []
 
 
-class _Closed(JsonLines):
-    """Takes what comes after the end, and gives nothing."""
-
-    __slots__ = ()
-
-    def feed(self, data: bytes) -> list[Event]:
-        return []
-
-
-CLOSED = _Closed()
-
-
 class AwsFrames:
     """``application/vnd.amazon.eventstream``: length-prefixed frames with two CRC-32.
 

@@ -17,7 +17,15 @@ from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import integral, json_object, label_name, loads, model_name, token_count
+from lz_otel._extract.values import (
+    integral,
+    json_object,
+    json_objects,
+    label_name,
+    loads,
+    model_name,
+    token_count,
+)
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -139,9 +147,9 @@ def _by_modality(whole: int | None, *details: Any) -> dict[str, int] | None:
         return None
     parts: dict[str, int] = {}
     left = whole
-    for entry in [entry for detail in details if type(detail) is list for entry in detail[:16]]:
-        kind = _MODALITIES.get(str(json_object(entry).get("modality")).upper(), "unknown")
-        number = min(token_count(json_object(entry).get("tokenCount")) or 0, left)
+    for entry in [entry for detail in details for entry in json_objects(detail, 16)]:
+        kind = _MODALITIES.get(str(entry.get("modality")).upper(), "unknown")
+        number = min(token_count(entry.get("tokenCount")) or 0, left)
         if kind != "text" and number:
             parts[kind] = parts.get(kind, 0) + number
             left -= number
@@ -235,9 +243,9 @@ class InteractionsReader(Reader):
         for step in (answer.outputs or answer.steps or ())[:1000]:
             step = json_object(step)
             inner = step.get("content")
-            for part in inner if type(inner) is list else [step]:
-                if json_object(part).get("type") == "text":
-                    content += self._text(json_object(part).get("text"))
+            for part in json_objects(inner, 100_000) if type(inner) is list else [step]:
+                if part.get("type") == "text":
+                    content += self._text(part.get("text"))
         return content
 
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:

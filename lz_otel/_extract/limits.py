@@ -54,12 +54,9 @@ _PARTS = ("limit", "remaining", "reset")
 
 # Header name -> (resource, which of the three).
 _HEADERS: dict[str, tuple[str, int]] = {}
-for _prefix, _resource in _ANTHROPIC.items():
-    for _index, _part in enumerate(_PARTS):
-        _HEADERS[_prefix + _part] = (_resource, _index)
-for _suffix, _resource in _OPENAI.items():
-    for _index, _part in enumerate(_PARTS):
-        _HEADERS[f"x-ratelimit-{_part}-{_suffix}"] = (_resource, _index)
+for _index, _part in enumerate(_PARTS):
+    _HEADERS |= {prefix + _part: (resource, _index) for prefix, resource in _ANTHROPIC.items()}
+    _HEADERS |= {f"x-ratelimit-{_part}-{suffix}": (name, _index) for suffix, name in _OPENAI.items()}
 
 MARKERS = frozenset(_HEADERS)
 """The header names that are read; a response without any of them states no limit."""

@@ -15,7 +15,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import json_object, label_name, loads, model_name
+from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ class ChatReader(Reader):
         if type(content) is not list:
             return self._text(content)
         found = 0
-        for part in content[:64]:
-            part = json_object(part)
+        for part in json_objects(content, 64):
             found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
         return 1 if found else 0
 

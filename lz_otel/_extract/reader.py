@@ -11,7 +11,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._extract import framing
-from lz_otel._extract.framing import CLOSED, MAX_BODY, AwsFrames, JsonLines, Sse
+from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
 from lz_otel._extract.values import loads, whole_members
@@ -110,6 +110,8 @@ class Reader(FactsWriter):
 
     def _read(self, data: bytes, now: float) -> int:
         """A piece whose shape is not known; how many pieces of content it held."""
+        if self._done:
+            return 0
         self._read_at = now
         parser = self._parser
         if parser is None:
@@ -187,7 +189,7 @@ class Reader(FactsWriter):
         finally:
             self._done = True
             self._doc = None
-            self._parser = CLOSED
+            self._parser = None
             self._template = NO_TEMPLATE
         if self._texts or self._masks:
             self._flush()

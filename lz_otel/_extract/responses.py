@@ -63,17 +63,13 @@ class ResponsesReader(Reader):
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name.endswith(b".delta"):
-            try:
-                delta = _DELTA.decode(data).delta
-            except (msgspec.MsgspecError, RecursionError):
-                event = self._decode(_DELTA, data)
-                if event is None:
-                    self._bad_event(data)
-                    return 0
-                delta = event.delta
+            event = self._decode(_DELTA, data)
+            if event is None:
+                self._bad_event(data)
+                return 0
             if name == b"response.output_text.delta":
-                return self._text(delta)
-            return 1 if delta else 0
+                return self._text(event.delta)
+            return 1 if event.delta else 0
         return super()._event(name, data)
 
     def _take_event(self, name: bytes, event: _Event) -> int:

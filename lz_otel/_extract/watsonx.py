@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import json_object, label_name, token_count
+from lz_otel._extract.values import json_objects, label_name, token_count
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ class GenerationReader(Reader):
         self._names(model=facts.response_model or answer.model_id)
         self._input = self._input or answer.input_token_count
         content = 0
-        for result in answer.results[:128] if type(answer.results) is list else ():
-            result = json_object(result)
+        for result in json_objects(answer.results, 128):
             content += self._text(result.get("generated_text"))
             self._input = self._input or result.get("input_token_count")
             output = result.get("generated_token_count")
