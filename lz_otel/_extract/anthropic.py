@@ -175,11 +175,7 @@ class MessagesReader(Reader):
             return
         facts = self.facts
         uncached, read, written, facts.output_tokens = self._counts(
-            usage,
-            "input_tokens",
-            "cache_read_input_tokens",
-            "cache_creation_input_tokens",
-            "output_tokens",
+            usage, "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"
         )
         facts.cache_read_tokens, facts.cache_write_tokens = read, written
         if uncached is not None:

@@ -55,33 +55,25 @@ class Decoder:
 
 
 class _Zlib:
-    def __init__(self, wbits: int) -> None:
-        self._object = zlib.decompressobj(wbits)
+    """``gzip``, or ``deflate``: that is sent with and without the zlib wrapper, its first two bytes tell."""
+
+    def __init__(self, *, gzip: bool) -> None:
+        self._object = zlib.decompressobj(16 + zlib.MAX_WBITS) if gzip else None
+        self._head = b""
 
     def decode(self, data: bytes) -> Iterator[bytes]:
+        if self._object is None:
+            data = self._head = self._head + data
+            if len(data) < 2:
+                return
+            wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+            self._object = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
         while data:
             out = self._object.decompress(data, _SLICE)
             data = self._object.unconsumed_tail
             if not out and not data:
                 return
             yield out
-
-
-class _Deflate:
-    """``deflate`` is sent with and without the zlib wrapper; its first two bytes tell."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        self._inner: _Zlib | None = None
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        if self._inner is None:
-            data = self._head = self._head + data
-            if len(data) < 2:
-                return
-            wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
-            self._inner = _Zlib(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
-        yield from self._inner.decode(data)
 
 
 class _Brotli:
@@ -147,19 +139,13 @@ class _StandardZstd:
 # The packages that decode what the standard library does not, the first that is installed
 _PACKAGES: dict[str, tuple[tuple[str, Callable[[Any], Codec]], ...]] = {
     "br": (("brotli", _Brotli), ("brotlicffi", _Brotli)),
-    "zstd": (
-        ("zstandard", _Zstd),
-        ("compression.zstd", _StandardZstd),
-        ("backports.zstd", _StandardZstd),
-    ),
+    "zstd": (("zstandard", _Zstd), ("compression.zstd", _StandardZstd), ("backports.zstd", _StandardZstd)),
 }
 
 
 def _codec(name: str) -> Codec | None:
-    if name in ("gzip", "x-gzip"):
-        return _Zlib(16 + zlib.MAX_WBITS)
-    if name == "deflate":
-        return _Deflate()
+    if name in ("gzip", "x-gzip", "deflate"):
+        return _Zlib(gzip=name != "deflate")
     for package, made in _PACKAGES.get(name, ()):
         try:
             return made(import_module(package))

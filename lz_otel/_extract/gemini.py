@@ -218,12 +218,7 @@ class InteractionsReader(Reader):
 
     _EVENT = msgspec.json.Decoder(_InteractionEvent)
     _ANSWER = msgspec.json.Decoder(_Interaction)
-
-    def _event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            self.facts.terminal = True
-            return 0
-        return super()._event(name, data)
+    _DONE_ENDS = True
 
     def _take_event(self, name: bytes, event: _InteractionEvent) -> int:
         if event.error is not None:

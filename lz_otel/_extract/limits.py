@@ -37,15 +37,14 @@ class Limit(NamedTuple):
 
 
 _ANTHROPIC = {
-    "anthropic-ratelimit-requests-": "requests",
-    "anthropic-ratelimit-tokens-": "tokens",
+    "anthropic-ratelimit-requests-": "requests", "anthropic-ratelimit-tokens-": "tokens",
     "anthropic-ratelimit-input-tokens-": "input_tokens",
     "anthropic-ratelimit-output-tokens-": "output_tokens",
     "anthropic-priority-input-tokens-": "priority_input_tokens",
     "anthropic-priority-output-tokens-": "priority_output_tokens",
     "anthropic-fast-input-tokens-": "fast_input_tokens",
     "anthropic-fast-output-tokens-": "fast_output_tokens",
-}
+}  # fmt: skip
 _OPENAI = {
     "requests": "requests", "tokens": "tokens", "project-tokens": "project_tokens",
     "input-tokens": "input_tokens", "output-tokens": "output_tokens",

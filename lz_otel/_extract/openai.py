@@ -33,9 +33,8 @@ class _Said(Struct, gc=False):
 
     def more(self) -> int:
         """1 when there is content besides ``content``."""
-        if self.tool_calls or self.reasoning_content or self.reasoning:
-            return 1
-        return 1 if self.refusal or self.function_call or self.audio else 0
+        thoughts = self.reasoning_content or self.reasoning
+        return 1 if self.tool_calls or thoughts or self.refusal or self.function_call or self.audio else 0
 
 
 class _Choice(Struct, gc=False):

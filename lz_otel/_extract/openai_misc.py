@@ -34,12 +34,7 @@ class PlainReader(Reader):
     """Answers of which only id, model and usage matter; others (audio, text) are left alone."""
 
     _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
-
-    def _event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            self.facts.terminal = True
-            return 0
-        return super()._event(name, data)
+    _DONE_ENDS = True
 
     def _take_event(self, name: bytes, event: _Answer) -> int:
         if event.error is not None:
@@ -82,9 +77,6 @@ class RunReader(Reader):
         elif name.startswith(b"thread.run.") and not name.startswith(b"thread.run.step."):
             return super()._event(name, data)
         return 0
-
-    def _take_event(self, name: bytes, event: _Answer) -> int:
-        return self._take_answer(event)
 
     def _take_answer(self, answer: _Answer) -> int:
         self._names(answer.id, answer.model)

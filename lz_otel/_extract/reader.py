@@ -94,7 +94,9 @@ class Reader(FactsWriter):
             if self._gaps:
                 self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
             else:
-                self._first(now)
+                self.facts.first_content_at = now
+                self.facts.has_content = True
+                self._gaps = [0] * _GAPS
             self._last = now
         if self._texts or self._masks:
             self._flush()
@@ -153,12 +155,6 @@ class Reader(FactsWriter):
         """Pieces that matched the template: behind each piece with content but the first is a gap."""
         return sum(self._gaps) + 1 - self._decoded if self._gaps else 0
 
-    def _first(self, now: float) -> None:
-        """The first content."""
-        self.facts.first_content_at = now
-        self.facts.has_content = True
-        self._gaps = [0] * _GAPS
-
     def _several(self, parser: Sse | JsonLines | AwsFrames, data: bytes) -> int:
         """A piece with no, several or broken events."""
         events = parser.feed(data)
@@ -203,10 +199,11 @@ class Reader(FactsWriter):
 
     _EVENT: msgspec.json.Decoder[Any] | None = None
     _ANSWER: msgspec.json.Decoder[Any]
+    _DONE_ENDS = False  # an event ``[DONE]`` says that the answer is complete
 
     def _take_event(self, name: bytes, event: Any) -> int:
         """One decoded event of a stream; returns how many pieces of non-empty content it held."""
-        raise NotImplementedError
+        return self._take_answer(event)
 
     def _take_answer(self, answer: Any) -> int:
         """A whole decoded body of a success; returns more than 0 when it held content."""
@@ -214,13 +211,14 @@ class Reader(FactsWriter):
 
     def _event(self, name: bytes, data: bytes) -> int:
         """One event of a stream; returns how many pieces of non-empty content it held."""
-        if self._EVENT is None:
-            return 0
-        event = self._decode(self._EVENT, data)
-        if event is None:
+        event = None if self._EVENT is None else self._decode(self._EVENT, data)
+        if event is not None:
+            return self._take_event(name, event)
+        if data == b"[DONE]":
+            self.facts.terminal = self.facts.terminal or self._DONE_ENDS
+        elif self._EVENT is not None:
             self._bad_event(data)
-            return 0
-        return self._take_event(name, event)
+        return 0
 
     def _document(self, body: bytes) -> bool:
         """A whole JSON body of a success; ``False`` when it could not be read."""
@@ -265,23 +263,19 @@ class Reader(FactsWriter):
         if not first and len(prefix) < _MAX_PREFIX:
             return False
         kind = self._kind
-        if first in (b"{", b"["):
-            lines = kind in framing.LINE_TYPES and first == b"{"
-            self._set(JsonLines() if lines else None, stream=lines)
-        elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
-            self._set(AwsFrames(), stream=self._status < 400)
-        elif kind == "text/event-stream" or (first and first in b"edir:" and kind in framing.TEXT_TYPES):
-            self._set(Sse(), stream=self._status < 400)
-        else:
-            self._set(None, stream=False)
-        return True
-
-    def _set(self, parser: Sse | JsonLines | AwsFrames | None, *, stream: bool) -> None:
-        if stream:
-            self.facts.stream = True
-        if parser is None:
+        if first == b"{" and kind in framing.LINE_TYPES:
+            self._parser = JsonLines()
+        elif first in (b"{", b"["):
             self._doc = []
-        self._parser = parser
+        elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
+            self._parser = AwsFrames()
+        elif kind == "text/event-stream" or (first and first in b"edir:" and kind in framing.TEXT_TYPES):
+            self._parser = Sse()
+        else:
+            self._doc = []
+        if isinstance(self._parser, JsonLines) or (self._parser is not None and self._status < 400):
+            self.facts.stream = True
+        return True
 
     def _read_document(self, complete: bool) -> None:
         """The plain body is over."""
@@ -292,7 +286,7 @@ class Reader(FactsWriter):
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._status >= 400:
             self.facts.terminal = complete
-            self._reset_error()
+            self.facts.error_type = self.facts.error_code = self.facts.error_message = None
             self._error(provider_error(loads(body), self._headers))
             return
         if self._document(body):
@@ -313,9 +307,6 @@ class Reader(FactsWriter):
             return False
         self._content += sum(self._event(b"", line) for line in lines)
         return True
-
-    def _reset_error(self) -> None:
-        self.facts.error_type = self.facts.error_code = self.facts.error_message = None
 
     def _sums(self) -> None:
         """Counts that are kept aside while the body passes."""

@@ -113,12 +113,7 @@ class ResponsesReader(Reader):
 
 
 def _reader(
-    cls: type[Reader],
-    operation: str,
-    end: str,
-    request: Request,
-    provider: str | None,
-    fields: Fields | None,
+    cls: type[Reader], operation: str, end: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
     """A reader of a path; a known host is believed, on others the body must look like this API's."""
     shaped = (

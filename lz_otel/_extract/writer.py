@@ -107,12 +107,9 @@ class FactsWriter:
         facts = self.facts
         if in_stream and self._status < 400:
             facts.stream_error = True
-        if found.type is not None and facts.error_type is None:
-            facts.error_type = found.type
-        if found.code is not None and facts.error_code is None:
-            facts.error_code = found.code
-        if found.message is not None and facts.error_message is None:
-            facts.error_message = found.message
+        facts.error_type = facts.error_type or found.type
+        facts.error_code = facts.error_code or found.code
+        facts.error_message = facts.error_message or found.message
 
     def _text(self, value: Any) -> int:
         """Output text; 1 when it is content."""
