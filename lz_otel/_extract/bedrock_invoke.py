@@ -205,7 +205,9 @@ def invoke(request: Request, provider: str | None, fields: Fields | None) -> Rea
     operation = _operation(model, fields)
     inference = operation in ("chat", "text_completion")
     facts = Facts(provider or "aws.bedrock", operation, inference=inference, llm_call=True)
-    claude = operation == "chat" and ("anthropic." in model or "anthropic_version" in _head(request))
+    claude = operation == "chat" and (
+        "anthropic." in model or b"anthropic_version" in (request.body or b"")[:4096]
+    )
     reader = ClaudeReader(facts, fields) if claude else InvokeReader(facts, fields)
     facts.request_model = model_name(model)
     facts.stream = request.path.endswith("-stream")
@@ -220,7 +222,3 @@ def _operation(model: str, fields: Fields | None) -> str:
     if any(part in model for part in ("stability.", "image", "canvas", "reel", "rerank")):
         return "other"
     return "text_completion"
-
-
-def _head(request: Request) -> str:
-    return (request.body or b"")[:4096].decode("latin-1")

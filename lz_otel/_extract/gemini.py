@@ -21,7 +21,6 @@ from lz_otel._extract.values import (
     integral,
     json_object,
     json_objects,
-    label_name,
     loads,
     model_name,
     token_count,
@@ -61,30 +60,17 @@ class GenerateReader(Reader):
     _EVENT = _ANSWER = msgspec.json.Decoder(_Chunk)
     _usage: Any = None
 
-    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
-        super().__init__(facts, fields)
-        self._reasons: dict[int, str] = {}
-
-    def _take_event(self, name: bytes, event: _Chunk) -> int:
-        if event.error is not None:
-            self._stated_error(event.error, in_stream=True)
-        return self._chunk(event)
-
-    def _take_answer(self, answer: _Chunk) -> int:
-        if answer.error is not None:
-            self._stated_error(answer.error)
-        return self._chunk(answer)
-
-    def _chunk(self, chunk: _Chunk) -> int:
+    def _take_answer(self, chunk: _Chunk) -> int:
         facts = self.facts
+        if chunk.error is not None:
+            self._stated_error(chunk.error)
         self._names(facts.response_id or chunk.id, facts.response_model or chunk.model)
         content = 0
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
                 content += sum(self._part(json_object(part)) for part in candidate.content.parts or ())
-            reason = label_name(str(candidate.finish)) if candidate.finish is not None else None
-            if reason is not None and len(self._reasons) < 128:
-                self._reasons[candidate.index if type(candidate.index) is int else 0] = reason
+            if candidate.finish is not None:
+                self._choice_ended(candidate.index, str(candidate.finish))
         if self._reasons or json_object(chunk.feedback).get("blockReason") is not None:
             facts.terminal = True
         usage = chunk.usage
@@ -113,7 +99,6 @@ class GenerateReader(Reader):
 
     def _end(self) -> None:
         facts = self.facts
-        facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
         usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
         self._names(tier=tier.lower() if type(tier) is str else None)
@@ -221,8 +206,6 @@ class InteractionsReader(Reader):
     _DONE_ENDS = True
 
     def _take_event(self, name: bytes, event: _InteractionEvent) -> int:
-        if event.error is not None:
-            self._stated_error(event.error, in_stream=True)
         if event.interaction is not None:
             self._interaction(event.interaction, in_stream=True)
             if event.event_type == "interaction.completed":

@@ -37,17 +37,7 @@ class OllamaReader(Reader):
 
     _EVENT = _ANSWER = msgspec.json.Decoder(_Line)
 
-    def _take_event(self, name: bytes, event: _Line) -> int:
-        if event.error is not None:
-            self._stated_error(event.error, in_stream=True)
-        return self._line(event)
-
-    def _take_answer(self, answer: _Line) -> int:
-        if self.facts.operation == "embeddings":
-            self._usage(answer)
-        return self._line(answer)
-
-    def _line(self, line: _Line) -> int:
+    def _take_answer(self, line: _Line) -> int:
         facts = self.facts
         self._names(model=facts.response_model or line.model)
         message = json_object(line.message)
@@ -57,6 +47,7 @@ class OllamaReader(Reader):
         if line.done is True:
             facts.terminal = True
             self._names(reason=line.done_reason)
+        if line.done is True or facts.operation == "embeddings":
             self._usage(line)
         return content
 

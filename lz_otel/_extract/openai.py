@@ -6,7 +6,7 @@ Heroku, Z.ai, vLLM, gateways: they differ in where the usage stands, not in the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -14,12 +14,10 @@ from msgspec import Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import Fields, deployment
 from lz_otel._extract.usage import has_counts, read_usage
 from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
 from lz_otel.model import Facts, Request
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
 
 
 class _Said(Struct, gc=False):
@@ -84,10 +82,6 @@ class ChatReader(Reader):
     _usage: Any = None
     _usage_ends = False  # the usage came on its own, after the last choice
 
-    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
-        super().__init__(facts, fields)
-        self._reasons: dict[int, str] = {}
-
     def _event(self, name: bytes, data: bytes) -> int:
         if self._decoder is _CHUNK:
             # Nearly every chunk is one choice with a piece of text and nothing else.
@@ -131,7 +125,7 @@ class ChatReader(Reader):
                 elif choice.text:
                     content += self._text(choice.text)
                 if choice.finish_reason is not None:
-                    self._reason(choice)
+                    self._choice_ended(choice.index, choice.finish_reason)
         elif chunk.value:
             content += self._text(chunk.value)
         elif choices is None and chunk.error is None and chunk.usage is None:
@@ -152,11 +146,6 @@ class ChatReader(Reader):
         for part in json_objects(content, 64):
             found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
         return 1 if found else 0
-
-    def _reason(self, choice: _Choice) -> None:
-        reason = label_name(choice.finish_reason)
-        if reason is not None and len(self._reasons) < 128:
-            self._reasons[choice.index if type(choice.index) is int else 0] = reason
 
     def _besides(self, chunk: _Chunk) -> None:
         groq = json_object(chunk.x_groq)
@@ -190,7 +179,7 @@ class ChatReader(Reader):
                 content += said.more()
             else:
                 content += self._text(choice.text)
-            self._reason(choice)
+            self._choice_ended(choice.index, choice.finish_reason)
         self._identity(answer)
         self._usage, self._usage_ends = answer.usage, True
         if answer.error is not None:
@@ -199,7 +188,6 @@ class ChatReader(Reader):
 
     def _end(self) -> None:
         facts = self.facts
-        facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
         # Not all look-alikes send [DONE]: then the last choice's end is the end, if usage that
         # was asked for has come too.
         if self._complete and not facts.terminal and not facts.stream_error:
@@ -215,12 +203,6 @@ def cache_diagnosis(diagnostics: Any) -> str | None:
         diagnostics = diagnostics.get("reason") or miss.get("reason") or diagnostics.get("type")
     found = label_name(diagnostics)
     return None if found in ("cache_hit", "cache_miss") else found
-
-
-def deployment(path: str) -> str | None:
-    """The deployment in an Azure path, which stands for the model."""
-    _, found, rest = path.partition("/deployments/")
-    return rest.partition("/")[0] or None if found else None
 
 
 def completions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from lz_otel._extract.hosts import OTHER
-from lz_otel._extract.openai import deployment
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import form_field
+from lz_otel._extract.request import Fields, deployment, form_field
 from lz_otel._extract.usage import has_counts, read_usage
 from lz_otel._extract.values import loads, model_name
 from lz_otel.model import Facts, Request
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
 
 
 class _Answer(Struct, gc=False):
@@ -37,8 +33,6 @@ class PlainReader(Reader):
     _DONE_ENDS = True
 
     def _take_event(self, name: bytes, event: _Answer) -> int:
-        if event.error is not None:
-            self._stated_error(event.error, in_stream=True)
         if has_counts(event.usage):
             read_usage(self, event.usage)
         self.facts.terminal = self.facts.terminal or name.endswith((b".completed", b".done"))

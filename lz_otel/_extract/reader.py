@@ -202,7 +202,7 @@ class Reader(FactsWriter):
     _DONE_ENDS = False  # an event ``[DONE]`` says that the answer is complete
 
     def _take_event(self, name: bytes, event: Any) -> int:
-        """One decoded event of a stream; returns how many pieces of non-empty content it held."""
+        """One decoded event of a stream, its ``error`` noted; more than 0 when it held content."""
         return self._take_answer(event)
 
     def _take_answer(self, answer: Any) -> int:
@@ -213,7 +213,10 @@ class Reader(FactsWriter):
         """One event of a stream; returns how many pieces of non-empty content it held."""
         event = None if self._EVENT is None else self._decode(self._EVENT, data)
         if event is not None:
-            return self._take_event(name, event)
+            error = getattr(event, "error", None)
+            if error is not None:
+                self._stated_error(error, in_stream=True)
+            return 1 if self._take_event(name, event) else 0
         if data == b"[DONE]":
             self.facts.terminal = self.facts.terminal or self._DONE_ENDS
         elif self._EVENT is not None:

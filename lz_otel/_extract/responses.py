@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.hosts import OTHER
-from lz_otel._extract.openai import cache_diagnosis, deployment
+from lz_otel._extract.openai import cache_diagnosis
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING, Fields
+from lz_otel._extract.request import NOTHING, Fields, deployment
 from lz_otel._extract.usage import read_usage
 from lz_otel._extract.values import json_object, model_name
 from lz_otel.model import Facts, Request
@@ -30,7 +30,7 @@ class _Event(Struct, gc=False):
     type: Any = None
     delta: Any = None
     response: Raw = NOTHING
-    error: Any = None
+    failure: Any = field(default=None, name="error")
     code: Any = None
     message: Any = None
 
@@ -86,9 +86,9 @@ class ResponsesReader(Reader):
             self._response(response, in_stream=True)
             if kind in _ENDS:
                 self.facts.terminal = True
-        elif kind == "error" or event.error is not None:
-            error = event.error if event.error is not None else {"code": event.code, "message": event.message}
-            self._stated_error(error, in_stream=True)
+        elif kind == "error" or event.failure is not None:
+            stated = {"code": event.code, "message": event.message}
+            self._stated_error(stated if event.failure is None else event.failure, in_stream=True)
         return 0
 
     def _take_answer(self, answer: _Response) -> int:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
@@ -27,7 +27,7 @@ class _Answer(Struct, gc=False):
     model_id: Any = None
     results: Any = None
     input_token_count: Any = None
-    errors: Any = None
+    error: Any = field(default=None, name="errors")
 
 
 class GenerationReader(Reader):
@@ -36,11 +36,6 @@ class GenerationReader(Reader):
     _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
     _input: Any = None
     _output: Any = None
-
-    def _take_event(self, name: bytes, event: _Answer) -> int:
-        if event.errors is not None:
-            self._stated_error(event.errors, in_stream=True)
-        return 1 if self._take_answer(event) else 0
 
     def _take_answer(self, answer: _Answer) -> int:
         facts = self.facts

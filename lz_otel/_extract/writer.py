@@ -17,6 +17,7 @@ _T = TypeVar("_T")
 MAX_NOTES = 16
 """Most signals of one answer that are noted as malformed (C)."""
 _MAX_SECOND_ATTEMPTS = 32
+_MAX_CHOICES = 128
 
 
 def is_name(value: Any) -> bool:
@@ -29,6 +30,7 @@ class FactsWriter:
 
     _status = 200
     _attempts = 0
+    _reasons: dict[int, str] = {}  # noqa: RUF012 - replaced, never added to
 
     def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
         """Write to ``facts``, in which what the request says (``fields``) is put at once."""
@@ -97,6 +99,12 @@ class FactsWriter:
             facts.service_tier = tier
         if is_name(reason):
             facts.finish_reasons = [reason]
+
+    def _choice_ended(self, index: Any, reason: Any) -> None:
+        """Why one of several choices ended; ``finish_reasons`` has them in the order of the choices."""
+        if is_name(reason) and len(self._reasons) < _MAX_CHOICES:
+            self._reasons = {**self._reasons, (index if type(index) is int else 0): reason}
+            self.facts.finish_reasons = [self._reasons[choice] for choice in sorted(self._reasons)]
 
     def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
         """The value of ``error`` in a body."""
