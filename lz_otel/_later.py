@@ -91,20 +91,19 @@ class Later:
         """Begin to read a body while the host does, after what was kept of it."""
         if not self.identify(attempt):
             return None
-        reading = self._open(attempt)
-        reading.pieces(attempt.pieces, attempt.last_byte_at or 0.0, all_of_it=False)
+        self._open(attempt)
+        reading = attempt.body = Reading(attempt.reader, attempt.status or 0, attempt.headers)
+        reading.pieces(attempt.pieces, attempt.last_byte_at or 0.0)
         return reading
 
-    def _open(self, attempt: Attempt) -> Reading:
-        """Let mechanisms ask for what they need of the body, then begin with it."""
+    def _open(self, attempt: Attempt) -> None:
+        """Let mechanisms ask for what they need of the body."""
         facts = attempt.reader.facts
         if self.judges is not None and facts.llm_call:
             try:
                 self.judges.begin(attempt.request, facts, attempt.headers)
             except Exception as fault:  # noqa: BLE001 - a mechanism's fault must not lose the call
                 guard.fault("judge", fault)
-        reading = attempt.body = Reading(attempt.reader, attempt.status or 0, attempt.headers)
-        return reading
 
     def attempt(self, attempt: Attempt, rows: list[Any]) -> None:
         """Read an attempt that has ended, say what it came to, and count it."""
@@ -112,17 +111,9 @@ class Later:
             return
         call, facts = attempt.call, attempt.reader.facts
         started = perf_counter() if call.overhead is not None else 0.0
-        try:
-            if attempt.body is None and attempt.status is not None:
-                self._open(attempt).pieces(attempt.pieces, attempt.last_byte_at or 0.0, all_of_it=True)
-            how = attempt.how
-            attempt.reader.finish(how == "eof" or (how == "closed" and attempt.fully_read()))
-        except Exception as fault:  # noqa: BLE001 - a fault of ours must not lose the call
-            guard.fault("extract", fault)
-        attempt.pieces = []
-        reading = attempt.body
-        failed = isinstance(reading, Reading) and reading.encoding_failed
-        outcome = attempt.outcome = outcome_of(attempt, facts, encoding_failed=failed)
+        if attempt.body is None and attempt.status is not None:
+            self._open(attempt)
+        outcome = attempt.outcome = outcome_of(attempt)
         if not facts.llm_call:
             if self.judges is not None:
                 self.judges.counted(self._ended(call, attempt, _NOT_NAMED))
@@ -182,8 +173,8 @@ class Later:
 
     def _ended(self, call: Call, attempt: Attempt, common: tuple[str, ...]) -> EndedCall:
         """Put together what is known of a call, as far as this attempt."""
-        facts, operation, body = attempt.reader.facts, call.operation, attempt.body
-        ending, error_type, _ = attempt.outcome
+        facts, operation = attempt.reader.facts, call.operation
+        ending, error_type, _, encoding_failed = attempt.outcome
         ended_at = attempt.ended_at
         if call.cancelled_at is not None and ending != Ending.CANCELLED:
             ending, error_type, ended_at = Ending.CANCELLED, "", call.cancelled_at
@@ -201,7 +192,7 @@ class Later:
             common,
             labels.response_model(facts.response_model or ""),
             call.attempts,
-            isinstance(body, Reading) and body.encoding_failed,
+            encoding_failed,
             trace_id=call.trace_id,
         )
         if operation is not None:

@@ -3,7 +3,7 @@
 ``candidate`` looks at each request of the host (a dict lookup), ``identify`` at the few whose
 path could be an LLM API's; the reader it gives fills ``model.Facts`` while the body passes.
 
-A provider is one file with readers and a line in ``_TABLE``.
+A provider is one file with readers and its rows in ``_ROWS``.
 """
 
 from __future__ import annotations
@@ -30,49 +30,44 @@ if TYPE_CHECKING:
 
 __all__ = ["candidate", "identify", "limits"]
 
-# By the last segment of the path, or the verb after its colon.
-_TABLE: dict[str, tuple[Dialect, ...]] = {
-    "messages": (anthropic.messages,),
-    "count_tokens": (anthropic.count_tokens,),
-    "complete": (anthropic.complete,),
-    "completions": (openai.completions,),
-    "responses": (responses.responses,),
-    "compact": (responses.compact,),
-    "input_tokens": (responses.input_tokens,),
-    "embeddings": (watsonx.embeddings, openai_misc.embeddings, ollama.embed),
-    "moderations": (openai_misc.moderations,),
-    "generations": (openai_misc.media,),
-    "edits": (openai_misc.media,),
-    "variations": (openai_misc.media,),
-    "speech": (openai_misc.media,),
-    "transcriptions": (openai_misc.media,),
-    "translations": (openai_misc.media,),
-    "rerank": (cohere.rerank, openai_misc.rerank),
-    "runs": (openai_misc.runs,),
-    "chat": (cohere.chat, watsonx.chat, openai.chat, ollama.chat),
-    "chat_stream": (watsonx.chat,),
-    "generation": (watsonx.generation,),
-    "generation_stream": (watsonx.generation,),
-    "text": (watsonx.generation,),
-    "text_stream": (watsonx.generation,),
-    "generate": (ollama.generate,),
-    "embed": (cohere.embed, ollama.embed),
-    "interactions": (gemini.interactions,),
-    ":generateContent": (gemini.generate,),
-    ":streamGenerateContent": (gemini.generate,),
-    ":embedContent": (gemini.embed,),
-    ":batchEmbedContents": (gemini.embed,),
-    ":countTokens": (gemini.count_tokens,),
-    ":predict": (gemini.predict,),
-    ":rawPredict": (gemini.raw_predict,),
-    ":streamRawPredict": (gemini.raw_predict,),
-    "converse": (bedrock.converse,),
-    "converse-stream": (bedrock.converse,),
-    "invoke": (bedrock_invoke.invoke,),
-    "invoke-with-response-stream": (bedrock_invoke.invoke,),
-    "count-tokens": (bedrock.count_tokens,),
-    ":complete": (openai.chat,),
-}
+# Each dialect with the last segments of its paths, or verbs after a colon; the first that fits is taken.
+_ROWS: tuple[tuple[Dialect, str], ...] = (
+    (anthropic.messages, "messages"),
+    (anthropic.count_tokens, "count_tokens"),
+    (anthropic.complete, "complete"),
+    (bedrock.converse, "converse converse-stream"),
+    (bedrock.count_tokens, "count-tokens"),
+    (bedrock_invoke.invoke, "invoke invoke-with-response-stream"),
+    (cohere.chat, "chat"),
+    (cohere.embed, "embed"),
+    (cohere.rerank, "rerank"),
+    (gemini.generate, ":generateContent :streamGenerateContent"),
+    (gemini.embed, ":embedContent :batchEmbedContents"),
+    (gemini.count_tokens, ":countTokens"),
+    (gemini.predict, ":predict"),
+    (gemini.raw_predict, ":rawPredict :streamRawPredict"),
+    (gemini.interactions, "interactions"),
+    (watsonx.chat, "chat chat_stream"),
+    (watsonx.generation, "generation generation_stream text text_stream"),
+    (watsonx.embeddings, "embeddings"),
+    (openai.completions, "completions"),
+    (openai.chat, "chat :complete"),
+    (openai_misc.embeddings, "embeddings"),
+    (openai_misc.moderations, "moderations"),
+    (openai_misc.media, "generations edits variations speech transcriptions translations"),
+    (openai_misc.rerank, "rerank"),
+    (openai_misc.runs, "runs"),
+    (responses.responses, "responses"),
+    (responses.compact, "compact"),
+    (responses.input_tokens, "input_tokens"),
+    (ollama.chat, "chat"),
+    (ollama.generate, "generate"),
+    (ollama.embed, "embed embeddings"),
+)
+_TABLE: dict[str, tuple[Dialect, ...]] = {}
+for _dialect, _segments in _ROWS:
+    for _segment in _segments.split():
+        _TABLE[_segment] = (*_TABLE.get(_segment, ()), _dialect)
 
 
 def candidate(method: str, path: str) -> tuple[Dialect, ...] | None:

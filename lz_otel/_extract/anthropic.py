@@ -7,20 +7,17 @@ The output count of ``message_start`` is a placeholder, so it is kept but not fi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING
-from lz_otel._extract.values import json_object, label_name, loads, model_name
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
+from lz_otel._extract.request import NOTHING, Fields
+from lz_otel._extract.values import json_object, json_objects, label_name, loads
+from lz_otel.model import Facts, Request
 
 
 class _Delta(Struct, gc=False):
@@ -60,6 +57,8 @@ class _Message(Struct, gc=False):
     error: Any = None
 
 
+_VERSION = frozenset({"anthropic-version"})
+_NAMES_IN_USAGE = ("service_tier", "speed", "inference_geo")
 _DELTA = msgspec.json.Decoder(_DeltaEvent)
 _EVENT = msgspec.json.Decoder(_Event)
 _MESSAGE = msgspec.json.Decoder(_Message)
@@ -105,18 +104,16 @@ class MessagesReader(Reader):
         if kind == "content_block_start":
             block = json_object(event.content_block)
             if block.get("type") == "fallback":
-                facts.response_model = (
-                    model_name(json_object(block.get("to")).get("model")) or facts.response_model
-                )
+                self._names(model=json_object(block.get("to")).get("model"))
             return self._text(block.get("text"))
         if kind == "message_start":
             message = self._decode(_MESSAGE, bytes(event.message))
             if message is None:
                 self._note("event")
             else:
-                self._message(message)
+                self._message(message, final=False)
         elif kind == "message_delta":
-            self._stop(json_object(event.delta).get("stop_reason"))
+            self._names(reason=json_object(event.delta).get("stop_reason"))
             self._stated(event.usage, final=True)
         elif kind == "message_stop":
             facts.terminal = True
@@ -135,9 +132,7 @@ class MessagesReader(Reader):
         if message.type == "error":
             self._stated_error(message.error)
             return True
-        self._message(message)
-        if self._usage is not None and self._usage.get("output_tokens") is not None:
-            self._ends = True
+        self._message(message, final=True)
         keep = self.facts.text_sink is not None
         content = False
         for block in message.content:
@@ -151,21 +146,16 @@ class MessagesReader(Reader):
             elif block.type not in ("redacted_thinking", "fallback"):
                 content = True
         self.facts.has_content = content
+        self._end()
+        self._summed_up = True
         return True
 
-    def _message(self, message: _Message) -> None:
-        facts = self.facts
-        facts.response_id = message.id
-        facts.response_model = message.model
-        self._stop(message.stop_reason)
-        self._stated(message.usage, final=False)
+    def _message(self, message: _Message, *, final: bool) -> None:
+        self._names(message.id, message.model, reason=message.stop_reason)
+        self._stated(message.usage, final=final)
         if message.diagnostics is not None:
             reason = json_object(json_object(message.diagnostics).get("cache_miss_reason")).get("type")
-            facts.cache_diagnosis = reason
-
-    def _stop(self, reason: Any) -> None:
-        if reason is not None:
-            self.facts.finish_reasons = [reason]
+            self.facts.cache_diagnosis = label_name(reason)
 
     def _stated(self, usage: Any, *, final: bool) -> None:
         """Take over what a usage object states; null and absent values leave the earlier ones."""
@@ -185,11 +175,7 @@ class MessagesReader(Reader):
             return
         facts = self.facts
         uncached, read, written, facts.output_tokens = self._counts(
-            usage,
-            "input_tokens",
-            "cache_read_input_tokens",
-            "cache_creation_input_tokens",
-            "output_tokens",
+            usage, "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"
         )
         facts.cache_read_tokens, facts.cache_write_tokens = read, written
         if uncached is not None:
@@ -205,9 +191,9 @@ class MessagesReader(Reader):
         tools = usage.get("server_tool_use")
         if type(tools) is dict:
             facts.web_search_requests = self._count(tools, "web_search_requests")
-        facts.service_tier = usage.get("service_tier")
-        facts.speed = usage.get("speed")
-        facts.inference_geo = usage.get("inference_geo")
+        for name in _NAMES_IN_USAGE:
+            if name in usage:
+                setattr(facts, name, label_name(usage[name]))
         facts.output_final = self._ends and facts.output_tokens is not None
         facts.usage_seen = facts.output_final and facts.input_tokens is not None
         report = usage.get("layer_zero")
@@ -215,20 +201,16 @@ class MessagesReader(Reader):
             facts.layer_zero = report
         elif report is not None:
             self._note("layer_zero")
-        iterations = usage.get("iterations")
-        if iterations is not None:
-            self._iterations(iterations)
+        if "iterations" in usage:
+            self._iterations(usage["iterations"])
 
     def _iterations(self, iterations: Any) -> None:
         """Attempts within one answer: who answered in the end, and what is billed besides."""
-        if type(iterations) is not list:
-            return
         besides = []
-        for entry in iterations[:64]:
-            entry = json_object(entry)
+        for entry in json_objects(iterations, 64):
             kind = entry.get("type")
             if kind == "fallback_message":
-                self.facts.response_model = model_name(entry.get("model")) or self.facts.response_model
+                self._names(model=entry.get("model"))
             elif kind in ("compaction", "advisor_message"):
                 besides.append(entry)
         if besides:
@@ -258,70 +240,46 @@ class _Completion(Struct, gc=False):
     error: Any = None
 
 
-_COMPLETION = msgspec.json.Decoder(_Completion)
-
-
 class CompleteReader(Reader):
     """The legacy Text Completions API, which states no usage in its body (D)."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        event = self._decode(_COMPLETION, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Completion)
+
+    def _take_event(self, name: bytes, event: _Completion) -> int:
         if event.type == "error" or name == b"error":
             self._stated_error(event.error, in_stream=True)
             return 0
-        return self._take(event)
+        return self._take_answer(event)
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_COMPLETION, body)
-        if answer is None:
-            return False
-        self.facts.has_content = bool(self._take(answer))
-        return True
-
-    def _take(self, answer: _Completion) -> int:
+    def _take_answer(self, answer: _Completion) -> int:
         facts = self.facts
-        facts.response_id = answer.id or facts.response_id
-        facts.response_model = answer.model or facts.response_model
-        reason = label_name(answer.stop_reason)
-        if reason is not None:
-            facts.finish_reasons = [reason]
-            facts.terminal = True
+        self._names(answer.id, answer.model, reason=answer.stop_reason)
+        facts.terminal = facts.terminal or bool(facts.finish_reasons)
         return self._text(answer.completion)
 
 
-def _owner(request: Request, provider: str | None, fields: Fields | None) -> str | None:
-    """Who answers a call in Anthropic's shape, ``None`` where neither host, header nor body shows one."""
-    if provider == "anthropic":
-        return provider
-    if "anthropic-version" in request.headers:
-        return provider or "anthropic"
-    shaped = fields is not None and type(fields.model) is str and fields.messages is not None
-    return (provider or OTHER) if shaped else None
-
-
-def messages(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../v1/messages``."""
-    owner = _owner(request, provider, fields)
-    if owner is None:
+def _reader(
+    cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
+) -> Reader | None:
+    """A reader of Anthropic's shape, ``None`` where neither host, header nor body shows it."""
+    if provider == "anthropic" or not request.headers.lacks[_VERSION]:
+        owner = provider or "anthropic"
+    elif fields is not None and type(fields.model) is str and fields.messages is not None:
+        owner = provider or OTHER
+    else:
         return None
-    return MessagesReader(Facts(owner, "chat", inference=True, llm_call=True), fields)
+    chat = operation == "chat"
+    return cls(Facts(owner, operation, inference=chat, llm_call=chat), fields)
 
 
-def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../v1/messages/count_tokens``."""
-    owner = _owner(request, provider, fields)
-    if owner is None:
-        return None
-    return CountReader(Facts(owner, "count_tokens", inference=False, llm_call=False), fields)
+messages = partial(_reader, MessagesReader, "chat")  # POST .../v1/messages
+count_tokens = partial(_reader, CountReader, "count_tokens")  # POST .../v1/messages/count_tokens
 
 
 def complete(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../v1/complete``."""
     shaped = fields is not None and type(fields.model) is str and len(bytes(fields.prompt)) > 2
-    if provider != "anthropic" and not (shaped and "anthropic-version" in request.headers):
+    if provider != "anthropic" and not (shaped and not request.headers.lacks[_VERSION]):
         return None
     facts = Facts(provider or "anthropic", "text_completion", inference=True, llm_call=True)
     return CompleteReader(facts, fields)

@@ -15,12 +15,11 @@ from msgspec import Struct, field
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import error_word, json_object, label_name, loads, model_name, token_count
-from lz_otel.model import Facts
+from lz_otel._extract.values import error_word, json_object, json_objects, loads, model_name, token_count
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Answer(Struct, gc=False):
@@ -38,10 +37,6 @@ class _Frame(Struct, gc=False):
     tier: Any = field(default=None, name="serviceTier")
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
-_FRAME = msgspec.json.Decoder(_Frame)
-
-
 def exception(reader: Reader, event: bytes, data: bytes) -> None:
     """A frame of an exception, whose name begins with ``!``."""
     said = provider_error(loads(data))
@@ -52,56 +47,45 @@ def exception(reader: Reader, event: bytes, data: bytes) -> None:
 class ConverseReader(Reader):
     """Answers of Converse and ConverseStream."""
 
+    _EVENT = msgspec.json.Decoder(_Frame)
+    _ANSWER = msgspec.json.Decoder(_Answer)
     _usage: Any = None
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name.startswith(b"!"):
             exception(self, name, data)
             return 0
-        frame = self._decode(_FRAME, data)
-        if frame is None:
-            self._bad_event(data)
-            return 0
-        return self._frame(name, frame)
+        return super()._event(name, data)
 
-    def _frame(self, kind: bytes, frame: _Frame) -> int:
-        if kind == b"contentBlockDelta":
-            delta = json_object(frame.delta)
+    def _take_event(self, name: bytes, event: _Frame) -> int:
+        if name == b"contentBlockDelta":
+            delta = json_object(event.delta)
             text = delta.get("text")
             if text:
                 return self._text(text)
             thought = json_object(delta.get("reasoningContent")).get("text")
             return 1 if thought or json_object(delta.get("toolUse")).get("input") else 0
-        if kind == b"messageStop":
-            self._stop(frame.stop)
-        elif kind == b"metadata":
-            self._usage = frame.usage
-            self._tier(frame.tier)
+        if name == b"messageStop":
+            self._names(reason=event.stop)
+        elif name == b"metadata":
+            self._usage = event.usage
+            self._tier(event.tier)
             self.facts.terminal = True
         return 0
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_ANSWER, body)
-        if answer is None:
-            return False
+    def _take_answer(self, answer: _Answer) -> int:
         blocks = json_object(json_object(answer.output).get("message")).get("content")
         content = 0
-        for block in blocks[:10_000] if type(blocks) is list else ():
-            block = json_object(block)
+        for block in json_objects(blocks, 10_000):
             thought = json_object(json_object(block.get("reasoningContent")).get("reasoningText")).get("text")
             content += self._text(block.get("text")) + bool(thought or "toolUse" in block)
-        self.facts.has_content = content > 0
-        self._stop(answer.stop)
+        self._names(reason=answer.stop)
         self._tier(answer.tier)
         self._usage = answer.usage
-        return True
-
-    def _stop(self, reason: Any) -> None:
-        if label_name(reason):
-            self.facts.finish_reasons = [reason]
+        return content
 
     def _tier(self, tier: Any) -> None:
-        self.facts.service_tier = json_object(tier).get("type") or tier
+        self._names(tier=tier.get("type") if type(tier) is dict else tier)
 
     def _end(self) -> None:
         facts = self.facts
@@ -127,9 +111,7 @@ def read_usage(reader: Reader, usage: Any) -> None:
     if uncached is not None:
         facts.input_tokens = uncached + (read or 0) + (written or 0)
     facts.output_tokens = reader._count(usage, "outputTokens")
-    details = usage.get("cacheDetails")
-    for entry in details[:8] if type(details) is list else ():
-        entry = json_object(entry)
+    for entry in json_objects(usage.get("cacheDetails"), 8):
         number = token_count(entry.get("inputTokens"))
         if entry.get("ttl") == "5m":
             facts.cache_write_5m_tokens = number

@@ -6,7 +6,7 @@ Where the body states no usage, response headers or the stream's invocation metr
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct, field
@@ -16,11 +16,8 @@ from lz_otel._extract.bedrock import exception, model_in_path, read_usage
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
-from lz_otel._extract.values import json_object, label_name, model_name, token_count
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel.model import Request
+from lz_otel._extract.values import json_object, json_objects, label_name, model_name, token_count
+from lz_otel.model import Facts, Request
 
 
 class _Invoked(Struct, gc=False):
@@ -55,7 +52,6 @@ class _Chunk(Struct, gc=False):
     bytes: Any = None
 
 
-_INVOKED = msgspec.json.Decoder(_Invoked)
 _CHUNK = msgspec.json.Decoder(_Chunk)
 
 
@@ -110,6 +106,7 @@ class ClaudeReader(MessagesReader):
 class InvokeReader(Reader):
     """Other vendors' models by InvokeModel."""
 
+    _ANSWER = msgspec.json.Decoder(_Invoked)
     _chat: ChatReader | None = None  # reads the OpenAI shape
     _usage: Any = None
     _metrics: Any = None
@@ -120,13 +117,13 @@ class InvokeReader(Reader):
         inner = unwrap(self, name, data)
         if inner is None:
             return 0
-        said = self._decode(_INVOKED, inner)
+        said = self._decode(self._ANSWER, inner)
         if said is None:
             self._bad_event(inner)
             return 0
         if len(bytes(said.choices)):
             return self._openai()._event(b"", inner)
-        return 1 if self._said(said) else 0
+        return 1 if self._take_answer(said) else 0
 
     def _openai(self) -> ChatReader:
         if self._chat is None:
@@ -134,32 +131,31 @@ class InvokeReader(Reader):
         return self._chat
 
     def _document(self, body: bytes) -> bool:
-        said = self._decode(_INVOKED, body)
+        said = self._decode(self._ANSWER, body)
         if said is None:
             return False
         if len(bytes(said.choices)):
             return self._openai()._document(body)
-        self.facts.has_content = self._said(said) > 0
+        self.facts.has_content = self._take_answer(said) > 0
         return True
 
-    def _said(self, said: _Invoked) -> int:
+    def _take_answer(self, said: _Invoked) -> int:
         facts = self.facts
-        facts.response_id = said.id or facts.response_id
+        self._names(said.id)
         reasons = [said.stop_reason, said.finish_reason, said.completion_reason, said.stop]
         reasons.append(json_object(said.message_stop).get("stopReason"))
         content = sum(
             self._text(text) for text in (said.generation, said.completion, said.output_text, said.text)
         )
         for many in (said.generations, said.results, said.outputs):
-            for one in many[:128] if type(many) is list else ():
-                one = json_object(one)
+            for one in json_objects(many, 128):
                 content += self._text(one.get("text") or one.get("outputText"))
                 reasons += [one.get("finish_reason") or one.get("completionReason") or one.get("stop_reason")]
                 if many is said.results and token_count(one.get("tokenCount")) is not None:
                     self._output = (self._output or 0) + one["tokenCount"]
         blocks = json_object(json_object(said.output).get("message")).get("content")
-        for block in blocks[:1000] if type(blocks) is list else ():
-            content += self._text(json_object(block).get("text")) + ("toolUse" in json_object(block))
+        for block in json_objects(blocks, 1000):
+            content += self._text(block.get("text")) + ("toolUse" in block)
         delta = json_object(json_object(said.block).get("delta"))
         content += self._text(delta.get("text")) or bool(json_object(delta.get("toolUse")).get("input"))
         named = [found for found in map(label_name, reasons) if found is not None]
@@ -209,7 +205,9 @@ def invoke(request: Request, provider: str | None, fields: Fields | None) -> Rea
     operation = _operation(model, fields)
     inference = operation in ("chat", "text_completion")
     facts = Facts(provider or "aws.bedrock", operation, inference=inference, llm_call=True)
-    claude = operation == "chat" and ("anthropic." in model or "anthropic_version" in _head(request))
+    claude = operation == "chat" and (
+        "anthropic." in model or b"anthropic_version" in (request.body or b"")[:4096]
+    )
     reader = ClaudeReader(facts, fields) if claude else InvokeReader(facts, fields)
     facts.request_model = model_name(model)
     facts.stream = request.path.endswith("-stream")
@@ -224,7 +222,3 @@ def _operation(model: str, fields: Fields | None) -> str:
     if any(part in model for part in ("stability.", "image", "canvas", "reel", "rerank")):
         return "other"
     return "text_completion"
-
-
-def _head(request: Request) -> str:
-    return (request.body or b"")[:4096].decode("latin-1")

@@ -6,6 +6,7 @@ cached count belongs to the used one, so it may exceed the billed input.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,12 +14,19 @@ from msgspec import Struct
 
 from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import error_word, integral, json_object, label_name, nonempty_text, token_count
-from lz_otel.model import Facts
+from lz_otel._extract.values import (
+    error_word,
+    integral,
+    json_object,
+    json_objects,
+    label_name,
+    nonempty_text,
+    token_count,
+)
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Said(Struct, gc=False):
@@ -37,27 +45,20 @@ class _Said(Struct, gc=False):
     tool_call_delta: Any = None
 
 
-_SAID = msgspec.json.Decoder(_Said)
-
-
 class CohereReader(Reader):
     """Answers of v1 and v2, plain and streamed (SSE, or one JSON document per line)."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            return 0
-        said = self._decode(_SAID, data)
-        if said is None:
-            self._bad_event(data)
-            return 0
-        return self._version_1(said) if said.event_type is not None else self._version_2(said)
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Said)
+
+    def _take_event(self, name: bytes, event: _Said) -> int:
+        return self._version_1(event) if event.event_type is not None else self._version_2(event)
 
     def _version_1(self, said: _Said) -> int:
         if said.event_type == "text-generation":
             return self._text(said.text)
         if said.event_type == "stream-end":
             response = json_object(said.response)
-            self.facts.response_id = response.get("response_id") or self.facts.response_id
+            self._names(response.get("response_id"))
             self._ended(said.finish_reason or response.get("finish_reason"))
             self._usage(json_object(response.get("meta")))
         return 1 if said.tool_call_delta else 0
@@ -65,7 +66,7 @@ class CohereReader(Reader):
     def _version_2(self, said: _Said) -> int:
         delta = json_object(said.delta)
         if said.type == "message-start":
-            self.facts.response_id = said.id
+            self._names(said.id)
         elif said.type == "message-end":
             self._ended(delta.get("finish_reason"))
             self._usage(json_object(delta.get("usage")))
@@ -80,21 +81,16 @@ class CohereReader(Reader):
         calls = json_object(message.get("tool_calls"))
         return 1 if json_object(calls.get("function")).get("arguments") else 0
 
-    def _document(self, body: bytes) -> bool:
-        said = self._decode(_SAID, body)
-        if said is None:
-            return False
-        facts = self.facts
-        facts.response_id = said.id or said.response_id
-        message = json_object(said.message)
-        content = self._text(said.text) + bool(said.tool_calls or message.get("tool_calls"))
-        parts = message.get("content")
-        for part in parts[:1000] if type(parts) is list else ():
-            content += self._text(json_object(part).get("text")) or bool(json_object(part).get("thinking"))
-        facts.has_content = content > 0
-        self._ended(said.finish_reason)
-        self._usage(json_object(said.usage) or json_object(said.meta))
-        return True
+    def _take_answer(self, answer: _Said) -> int:
+        self._names(answer.response_id)
+        self._names(answer.id)
+        message = json_object(answer.message)
+        content = self._text(answer.text) + bool(answer.tool_calls or message.get("tool_calls"))
+        for part in json_objects(message.get("content"), 1000):
+            content += self._text(part.get("text")) or bool(part.get("thinking"))
+        self._ended(answer.finish_reason)
+        self._usage(json_object(answer.usage) or json_object(answer.meta))
+        return content
 
     def _ended(self, reason: Any) -> None:
         found = label_name(reason)
@@ -116,23 +112,14 @@ class CohereReader(Reader):
         facts.output_final = facts.output_tokens is not None
 
 
-def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /v1/chat`` and ``/v2/chat``."""
-    return _reader(request, provider, fields, "chat")
-
-
-def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /v1/embed`` and ``/v2/embed``."""
-    return _reader(request, provider, fields, "embeddings")
-
-
-def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /v1/rerank`` and ``/v2/rerank``."""
-    return _reader(request, provider, fields, "other")
-
-
-def _reader(request: Request, provider: str | None, fields: Fields | None, operation: str) -> Reader | None:
+def _reader(operation: str, request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     if provider != "cohere" and (provider is not None or "/cohere/" not in request.path):
         return None
     facts = Facts("cohere", operation, inference=operation == "chat", llm_call=True)
     return CohereReader(facts, fields)
+
+
+# POST /v1/... and /v2/...
+chat = partial(_reader, "chat")
+embed = partial(_reader, "embeddings")
+rerank = partial(_reader, "other")

@@ -9,10 +9,12 @@ so large that no answer compresses so well, so it costs no more time either.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _SLICE = 262_144
 # A stream of alike events compresses 50 times at most; what exceeds both of these is a bomb (C)
@@ -24,19 +26,48 @@ _ZSTD_STEP = 256
 _BROTLI_STEP = 32
 
 
-class Decoder:
-    """Turns pieces of an encoded body into slices of the decoded one."""
+class Codec(Protocol):
+    """Undoes one encoding."""
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         """Decode one piece. Raises whatever the codec raises on a broken body."""
-        raise NotImplementedError
 
 
-class _Zlib(Decoder):
-    def __init__(self, wbits: int) -> None:
-        self._object = zlib.decompressobj(wbits)
+class Decoder:
+    """Turns pieces of an encoded body into slices of the decoded one; gives up what grows too large."""
+
+    def __init__(self, codecs: list[Codec]) -> None:
+        self._codecs = codecs
+        self._read = 0
+        self._made = 0
 
     def decode(self, data: bytes) -> Iterator[bytes]:
+        """Decode one piece. Raises whatever a codec raises on a broken body."""
+        self._read += len(data)
+        pieces: Iterable[bytes] = (data,)
+        for codec in self._codecs:
+            pieces = chain.from_iterable(map(codec.decode, pieces))
+        for piece in pieces:
+            self._made += len(piece)
+            if self._made > _MAX_BOMB and self._made > _MAX_RATIO * self._read:
+                raise ValueError("a compression bomb")
+            yield piece
+
+
+class _Zlib:
+    """``gzip``, or ``deflate``: that is sent with and without the zlib wrapper, its first two bytes tell."""
+
+    def __init__(self, *, gzip: bool) -> None:
+        self._object = zlib.decompressobj(16 + zlib.MAX_WBITS) if gzip else None
+        self._head = b""
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        if self._object is None:
+            data = self._head = self._head + data
+            if len(data) < 2:
+                return
+            wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+            self._object = zlib.decompressobj(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
         while data:
             out = self._object.decompress(data, _SLICE)
             data = self._object.unconsumed_tail
@@ -45,24 +76,7 @@ class _Zlib(Decoder):
             yield out
 
 
-class _Deflate(Decoder):
-    """``deflate`` is sent with and without the zlib wrapper; its first two bytes tell."""
-
-    def __init__(self) -> None:
-        self._head = b""
-        self._inner: _Zlib | None = None
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        if self._inner is None:
-            data = self._head = self._head + data
-            if len(data) < 2:
-                return
-            wrapped = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
-            self._inner = _Zlib(zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
-        yield from self._inner.decode(data)
-
-
-class _Brotli(Decoder):
+class _Brotli:
     def __init__(self, module: Any) -> None:
         self._object = module.Decompressor()
         self._step = getattr(self._object, "decompress", None) or self._object.process
@@ -80,7 +94,7 @@ class _Brotli(Decoder):
             yield from _sliced(self._step(data[start : start + _BROTLI_STEP]))
 
 
-class _Zstd(Decoder):
+class _Zstd:
     def __init__(self, module: Any) -> None:
         self._module = module
         self._object = module.ZstdDecompressor().decompressobj()
@@ -99,7 +113,7 @@ def _sliced(out: bytes) -> Iterator[bytes]:
         yield out[start : start + _SLICE]
 
 
-class _StandardZstd(Decoder):
+class _StandardZstd:
     """The interface of Python 3.14's ``compression.zstd`` and its backport."""
 
     def __init__(self, module: Any) -> None:
@@ -122,67 +136,22 @@ class _StandardZstd(Decoder):
                 data = b""
 
 
-class _Chain(Decoder):
-    def __init__(self, decoders: list[Decoder]) -> None:
-        self._decoders = decoders
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        pieces: Iterator[bytes] = iter((data,))
-        for decoder in self._decoders:
-            pieces = _through(decoder, pieces)
-        return pieces
+# The packages that decode what the standard library does not, the first that is installed
+_PACKAGES: dict[str, tuple[tuple[str, Callable[[Any], Codec]], ...]] = {
+    "br": (("brotli", _Brotli), ("brotlicffi", _Brotli)),
+    "zstd": (("zstandard", _Zstd), ("compression.zstd", _StandardZstd), ("backports.zstd", _StandardZstd)),
+}
 
 
-class _Bounded(Decoder):
-    """Gives up what grows beyond all measure."""
-
-    def __init__(self, inner: Decoder) -> None:
-        self._inner = inner
-        self._read = 0
-        self._made = 0
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        self._read += len(data)
-        for piece in self._inner.decode(data):
-            self._made += len(piece)
-            if self._made > _MAX_BOMB and self._made > _MAX_RATIO * self._read:
-                raise ValueError("a compression bomb")
-            yield piece
-
-
-def _through(decoder: Decoder, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        yield from decoder.decode(piece)
-
-
-def _one(name: str) -> Decoder | None:
-    if name in ("gzip", "x-gzip"):
-        return _Zlib(16 + zlib.MAX_WBITS)
-    if name == "deflate":
-        return _Deflate()
-    if name == "br":
-        for package in ("brotli", "brotlicffi"):
-            module = _installed(package)
-            if module is not None:
-                return _Brotli(module)
-    if name == "zstd":
-        module = _installed("zstandard")
-        if module is not None:
-            return _Zstd(module)
-        for package in ("compression.zstd", "backports.zstd"):
-            module = _installed(package)
-            if module is not None:
-                return _StandardZstd(module)
+def _codec(name: str) -> Codec | None:
+    if name in ("gzip", "x-gzip", "deflate"):
+        return _Zlib(gzip=name != "deflate")
+    for package, made in _PACKAGES.get(name, ()):
+        try:
+            return made(import_module(package))
+        except ImportError:
+            continue
     return None
-
-
-def _installed(package: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        return None
 
 
 def decoder_for(content_encoding: str) -> Decoder | None:
@@ -191,11 +160,11 @@ def decoder_for(content_encoding: str) -> Decoder | None:
     Returns:
         ``None`` when the body cannot be decoded here. For ``identity`` do not ask.
     """
-    names = [n.strip().lower() for n in content_encoding.split(",") if n.strip()]
-    decoders: list[Decoder] = []
-    for name in reversed([n for n in names if n != "identity"]):
-        decoder = _one(name)
-        if decoder is None or len(decoders) >= 4:
+    names = [name.strip().lower() for name in content_encoding.split(",")]
+    codecs: list[Codec] = []
+    for name in reversed([name for name in names if name and name != "identity"]):
+        codec = _codec(name)
+        if codec is None or len(codecs) >= 4:
             return None
-        decoders.append(decoder)
-    return _Bounded(decoders[0] if len(decoders) == 1 else _Chain(decoders))
+        codecs.append(codec)
+    return Decoder(codecs)

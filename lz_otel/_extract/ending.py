@@ -1,9 +1,11 @@
-"""What an attempt came to: its ending, its error type and its status, from the notes and what was read."""
+"""What an attempt came to: the rest of its body is read, then its ending, error type and status are told."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from lz_otel._extract.reading import Reading
+from lz_otel._ground.guard import guard
 from lz_otel.catalogue import STATUSES
 from lz_otel.model import Ending
 
@@ -21,25 +23,17 @@ SPEND_LIMIT_CODES = frozenset(
 )  # fmt: skip
 # Parts of an error type to values of the catalogue's list of reasons, the first that fits.
 _REASONS = (
-    ("overloaded", "overloaded"),
-    ("529", "overloaded"),
-    ("rate_limit", "rate_limited"),
-    ("ratelimit", "rate_limited"),
-    ("429", "rate_limited"),
-    ("timeout", "timeout"),
-    ("connect", "connection"),
-    ("protocolerror", "connection"),
-    ("readerror", "connection"),
-    ("writeerror", "connection"),
-    ("server_error", "server_error"),
-    ("api_error", "server_error"),
-    ("unavailable", "server_error"),
-    ("not_found", "client_error"),
-    ("invalid", "client_error"),
-    ("permission", "client_error"),
-    ("authentication", "client_error"),
-)
+    ("overloaded", "overloaded"), ("529", "overloaded"), ("rate_limit", "rate_limited"),
+    ("ratelimit", "rate_limited"), ("429", "rate_limited"), ("timeout", "timeout"),
+    ("connect", "connection"), ("protocolerror", "connection"), ("readerror", "connection"),
+    ("writeerror", "connection"), ("server_error", "server_error"), ("api_error", "server_error"),
+    ("unavailable", "server_error"), ("not_found", "client_error"), ("invalid", "client_error"),
+    ("permission", "client_error"), ("authentication", "client_error"),
+)  # fmt: skip
 _STATUS = {int(status): status for status in STATUSES if status.isdigit()}
+
+
+_ENCODED = frozenset({"content-encoding"})
 
 
 class Outcome(NamedTuple):
@@ -49,29 +43,50 @@ class Outcome(NamedTuple):
         ending: one of `Ending`.
         error_type: the provider's error type, or the class of the exception; empty on success.
         status: value of the catalogue's closed list of attempts.
+        encoding_failed: the body came in an encoding that could not be undone.
     """
 
     ending: str
     error_type: str
     status: str
+    encoding_failed: bool
 
 
-def outcome_of(attempt: Attempt, facts: Facts, *, encoding_failed: bool) -> Outcome:
-    """Return what an attempt came to, once its body has been read."""
-    status = attempt.status
-    if attempt.failure is not None:
-        name, transport = attempt.failure
-        return Outcome(Ending.ERROR if name else Ending.CANCELLED, name, transport)
+def outcome_of(attempt: Attempt) -> Outcome:
+    """Read what was kept of the body of an attempt that has ended, and return what the attempt came to."""
+    try:
+        _read_rest(attempt)
+    except Exception as fault:  # noqa: BLE001 - a fault of ours must not lose the call
+        guard.fault("extract", fault)
+    attempt.pieces = []
+    reading, status, facts = attempt.body, attempt.status, attempt.reader.facts
+    encoding_failed = isinstance(reading, Reading) and reading.encoding_failed
     label = "other_error" if status is None else _label(status)
-    if status is not None and status >= 400:
-        return Outcome(Ending.ERROR, _provider_error(facts) or str(status), label)
-    if facts.error_type or facts.error_code:
-        return Outcome(Ending.ERROR, _provider_error(facts) or "_OTHER", label)
-    if attempt.how == "closed" and not (facts.terminal or attempt.fully_read()):
-        return Outcome(Ending.ABANDONED, "", label)
-    if facts.stream and not facts.terminal and not encoding_failed and facts.llm_call:
-        return Outcome(Ending.INCOMPLETE, "", label)
-    return Outcome(Ending.OK, "", label)
+    ending, error_type = Ending.OK, ""
+    if attempt.failure is not None:
+        error_type, label = attempt.failure
+        ending = Ending.ERROR if error_type else Ending.CANCELLED
+    elif status is not None and status >= 400:
+        ending, error_type = Ending.ERROR, _provider_error(facts) or str(status)
+    elif facts.error_type or facts.error_code:
+        ending, error_type = Ending.ERROR, _provider_error(facts) or "_OTHER"
+    elif attempt.how == "closed" and not (facts.terminal or attempt.fully_read()):
+        ending = Ending.ABANDONED
+    elif facts.stream and not facts.terminal and not encoding_failed and facts.llm_call:
+        ending = Ending.INCOMPLETE
+    return Outcome(ending, error_type, label, encoding_failed)
+
+
+def _read_rest(attempt: Attempt) -> None:
+    reader, status, headers, pieces = attempt.reader, attempt.status, attempt.headers, attempt.pieces
+    complete = attempt.how == "eof" or (attempt.how == "closed" and attempt.fully_read())
+    if attempt.body is None and status is not None:
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if headers.lacks[_ENCODED] and reader.answer(status, headers, body, complete):
+            return
+        reading = attempt.body = Reading(reader, status, headers)
+        reading.pieces(pieces, attempt.last_byte_at or 0.0)
+    reader.finish(complete)
 
 
 def _label(status: int) -> str:

@@ -17,13 +17,9 @@ MAX_EVENT = 4 << 20
 """Most bytes of one event that are held (C)."""
 
 LINE_TYPES = (
-    "application/x-ndjson",
-    "application/ndjson",
-    "application/jsonl",
-    "application/stream+json",
-    "application/x-jsonlines",
-    "application/json-lines",
-)
+    "application/x-ndjson", "application/ndjson", "application/jsonl", "application/stream+json",
+    "application/x-jsonlines", "application/json-lines",
+)  # fmt: skip
 MEDIA_TYPES = ("audio/", "image/", "video/")
 TEXT_TYPES = (
     "",
@@ -171,18 +167,6 @@ class JsonLines:
         line = b"" if self._skipping else bytes(self._held).strip()
         self._held.clear()
         return [(b"", line)] if line else []
-
-
-class _Closed(JsonLines):
-    """Takes what comes after the end, and gives nothing."""
-
-    __slots__ = ()
-
-    def feed(self, data: bytes) -> list[Event]:
-        return []
-
-
-CLOSED = _Closed()
 
 
 class AwsFrames:

@@ -6,6 +6,7 @@ does not include thoughts. In a stream each chunk holds a running total: the las
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,12 +17,18 @@ from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import json_object, label_name, loads, model_name, token_count
-from lz_otel.model import Facts
+from lz_otel._extract.values import (
+    integral,
+    json_object,
+    json_objects,
+    loads,
+    model_name,
+    token_count,
+)
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Content(Struct, gc=False):
@@ -43,7 +50,6 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
-_CHUNK = msgspec.json.Decoder(_Chunk)
 _MODALITIES = {"TEXT": "text", "IMAGE": "image", "AUDIO": "audio"}
 _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData")
 
@@ -51,32 +57,20 @@ _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData
 class GenerateReader(Reader):
     """Answers of ``generateContent`` and ``streamGenerateContent``."""
 
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Chunk)
     _usage: Any = None
 
-    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
-        super().__init__(facts, fields)
-        self._reasons: dict[int, str] = {}
-
-    def _event(self, name: bytes, data: bytes) -> int:
-        chunk = self._decode(_CHUNK, data)
-        if chunk is None:
-            self._bad_event(data)
-            return 0
-        if chunk.error is not None:
-            self._stated_error(chunk.error, in_stream=True)
-        return self._chunk(chunk)
-
-    def _chunk(self, chunk: _Chunk) -> int:
+    def _take_answer(self, chunk: _Chunk) -> int:
         facts = self.facts
-        facts.response_id = facts.response_id or chunk.id
-        facts.response_model = facts.response_model or chunk.model
+        if chunk.error is not None:
+            self._stated_error(chunk.error)
+        self._names(facts.response_id or chunk.id, facts.response_model or chunk.model)
         content = 0
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
                 content += sum(self._part(json_object(part)) for part in candidate.content.parts or ())
-            reason = label_name(str(candidate.finish)) if candidate.finish is not None else None
-            if reason is not None and len(self._reasons) < 128:
-                self._reasons[candidate.index if type(candidate.index) is int else 0] = reason
+            if candidate.finish is not None:
+                self._choice_ended(candidate.index, str(candidate.finish))
         if self._reasons or json_object(chunk.feedback).get("blockReason") is not None:
             facts.terminal = True
         usage = chunk.usage
@@ -101,20 +95,13 @@ class GenerateReader(Reader):
             content = sum(self._event(b"", msgspec.json.encode(chunk)) for chunk in chunks[:100_000])
             self.facts.has_content = content > 0
             return True
-        chunk = self._decode(_CHUNK, body)
-        if chunk is None:
-            return False
-        if chunk.error is not None:
-            self._stated_error(chunk.error)
-        self.facts.has_content = self._chunk(chunk) > 0
-        return True
+        return super()._document(body)
 
     def _end(self) -> None:
         facts = self.facts
-        facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
         usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
-        facts.service_tier = tier.lower() if type(tier) is str else None
+        self._names(tier=tier.lower() if type(tier) is str else None)
         facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
         facts.reasoning_tokens, facts.cache_read_tokens = self._counts(
@@ -145,9 +132,9 @@ def _by_modality(whole: int | None, *details: Any) -> dict[str, int] | None:
         return None
     parts: dict[str, int] = {}
     left = whole
-    for entry in [entry for detail in details if type(detail) is list for entry in detail[:16]]:
-        kind = _MODALITIES.get(str(json_object(entry).get("modality")).upper(), "unknown")
-        number = min(token_count(json_object(entry).get("tokenCount")) or 0, left)
+    for entry in [entry for detail in details for entry in json_objects(detail, 16)]:
+        kind = _MODALITIES.get(str(entry.get("modality")).upper(), "unknown")
+        number = min(token_count(entry.get("tokenCount")) or 0, left)
         if kind != "text" and number:
             parts[kind] = parts.get(kind, 0) + number
             left -= number
@@ -167,29 +154,21 @@ class _Embedded(Struct, gc=False):
 class EmbedReader(Reader):
     """``embedContent`` states no usage, or ``usageMetadata``; ``predict`` counts per text."""
 
-    def _document(self, body: bytes) -> bool:
-        embedded = self._decode(_EMBEDDED, body)
-        if embedded is None:
-            return False
+    _ANSWER = msgspec.json.Decoder(_Embedded)
+
+    def _take_answer(self, answer: _Embedded) -> int:
         facts = self.facts
-        facts.input_tokens = self._count(json_object(embedded.usage), "promptTokenCount")
-        predictions = embedded.predictions
+        facts.input_tokens = self._count(json_object(answer.usage), "promptTokenCount")
+        predictions = answer.predictions
         if type(predictions) is list and facts.operation == "embeddings":
-            counts = [
-                json_object(json_object(json_object(p).get("embeddings")).get("statistics")).get(
-                    "token_count"
-                )
-                for p in predictions
-            ]
-            numbers = [token_count(int(c) if type(c) is float and c.is_integer() else c) for c in counts]
+            embeddings = [json_object(json_object(entry).get("embeddings")) for entry in predictions]
+            counts = [json_object(entry.get("statistics")).get("token_count") for entry in embeddings]
+            numbers = [token_count(integral(count)) for count in counts]
             known = [number for number in numbers if number is not None]
             if known and len(known) == len(numbers):
                 facts.input_tokens = sum(known)
         facts.usage_seen = facts.input_tokens is not None
-        return True
-
-
-_EMBEDDED = msgspec.json.Decoder(_Embedded)
+        return 0
 
 
 class _Interaction(Struct, gc=False):
@@ -210,8 +189,6 @@ class _InteractionEvent(Struct, gc=False):
     error: Any = None
 
 
-_INTERACTION = msgspec.json.Decoder(_Interaction)
-_INTERACTION_EVENT = msgspec.json.Decoder(_InteractionEvent)
 _INTERACTION_COUNTS = (
     "total_input_tokens",
     "total_tool_use_tokens",
@@ -224,16 +201,11 @@ _INTERACTION_COUNTS = (
 class InteractionsReader(Reader):
     """Answers of the Interactions API, plain and streamed."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            self.facts.terminal = True
-            return 0
-        event = self._decode(_INTERACTION_EVENT, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
-        if event.error is not None:
-            self._stated_error(event.error, in_stream=True)
+    _EVENT = msgspec.json.Decoder(_InteractionEvent)
+    _ANSWER = msgspec.json.Decoder(_Interaction)
+    _DONE_ENDS = True
+
+    def _take_event(self, name: bytes, event: _InteractionEvent) -> int:
         if event.interaction is not None:
             self._interaction(event.interaction, in_stream=True)
             if event.event_type == "interaction.completed":
@@ -243,26 +215,20 @@ class InteractionsReader(Reader):
             return self._text(delta.get("text"))
         return 1 if delta.get("arguments") or json_object(delta.get("content")).get("text") else 0
 
-    def _document(self, body: bytes) -> bool:
-        interaction = self._decode(_INTERACTION, body)
-        if interaction is None:
-            return False
-        self._interaction(interaction, in_stream=False)
+    def _take_answer(self, answer: _Interaction) -> int:
+        self._interaction(answer, in_stream=False)
         content = 0
-        for step in (interaction.outputs or interaction.steps or ())[:1000]:
+        for step in (answer.outputs or answer.steps or ())[:1000]:
             step = json_object(step)
             inner = step.get("content")
-            for part in inner if type(inner) is list else [step]:
-                if json_object(part).get("type") == "text":
-                    content += self._text(json_object(part).get("text"))
-        self.facts.has_content = content > 0
-        return True
+            for part in json_objects(inner, 100_000) if type(inner) is list else [step]:
+                if part.get("type") == "text":
+                    content += self._text(part.get("text"))
+        return content
 
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
         facts = self.facts
-        facts.response_id = said.id or facts.response_id
-        facts.response_model = said.model or facts.response_model
-        facts.service_tier = said.service_tier or facts.service_tier
+        self._names(said.id, said.model, said.service_tier)
         if said.error is not None:
             self._stated_error(said.error, in_stream=in_stream)
         usage = json_object(said.usage)
@@ -294,7 +260,7 @@ def _provider(request: Request, provider: str | None) -> str | None:
 
 
 def _reader(
-    cls: type[Reader], request: Request, provider: str | None, fields: Fields | None, operation: str
+    cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
     """A reader of ``.../models/{model}:verb``, whose request has names of Google's own."""
     owner = _provider(request, provider)
@@ -309,14 +275,9 @@ def _reader(
     return reader
 
 
-def generate(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:generateContent`` and ``:streamGenerateContent``."""
-    return _reader(GenerateReader, request, provider, fields, "generate_content")
-
-
-def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:embedContent`` and ``:batchEmbedContents``."""
-    return _reader(EmbedReader, request, provider, fields, "embeddings")
+generate = partial(_reader, GenerateReader, "generate_content")  # :generateContent, :streamGenerateContent
+embed = partial(_reader, EmbedReader, "embeddings")  # :embedContent, :batchEmbedContents
+count_tokens = partial(_reader, CountReader, "count_tokens")  # :countTokens
 
 
 def predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
@@ -324,12 +285,7 @@ def predict(request: Request, provider: str | None, fields: Fields | None) -> Re
     if provider != "gcp.vertex_ai" or "/publishers/" not in request.path:
         return None
     operation = "embeddings" if "embed" in request.path else "other"
-    return _reader(EmbedReader, request, provider, fields, operation)
-
-
-def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:countTokens``."""
-    return _reader(CountReader, request, provider, fields, "count_tokens")
+    return _reader(EmbedReader, operation, request, provider, fields)
 
 
 def interactions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:

@@ -37,32 +37,25 @@ class Limit(NamedTuple):
 
 
 _ANTHROPIC = {
-    "anthropic-ratelimit-requests-": "requests",
-    "anthropic-ratelimit-tokens-": "tokens",
+    "anthropic-ratelimit-requests-": "requests", "anthropic-ratelimit-tokens-": "tokens",
     "anthropic-ratelimit-input-tokens-": "input_tokens",
     "anthropic-ratelimit-output-tokens-": "output_tokens",
     "anthropic-priority-input-tokens-": "priority_input_tokens",
     "anthropic-priority-output-tokens-": "priority_output_tokens",
     "anthropic-fast-input-tokens-": "fast_input_tokens",
     "anthropic-fast-output-tokens-": "fast_output_tokens",
-}
+}  # fmt: skip
 _OPENAI = {
-    "requests": "requests",
-    "tokens": "tokens",
-    "project-tokens": "project_tokens",
-    "input-tokens": "input_tokens",
-    "output-tokens": "output_tokens",
-}
+    "requests": "requests", "tokens": "tokens", "project-tokens": "project_tokens",
+    "input-tokens": "input_tokens", "output-tokens": "output_tokens",
+}  # fmt: skip
 _PARTS = ("limit", "remaining", "reset")
 
 # Header name -> (resource, which of the three).
 _HEADERS: dict[str, tuple[str, int]] = {}
-for _prefix, _resource in _ANTHROPIC.items():
-    for _index, _part in enumerate(_PARTS):
-        _HEADERS[_prefix + _part] = (_resource, _index)
-for _suffix, _resource in _OPENAI.items():
-    for _index, _part in enumerate(_PARTS):
-        _HEADERS[f"x-ratelimit-{_part}-{_suffix}"] = (_resource, _index)
+for _index, _part in enumerate(_PARTS):
+    _HEADERS |= {prefix + _part: (resource, _index) for prefix, resource in _ANTHROPIC.items()}
+    _HEADERS |= {f"x-ratelimit-{_part}-{suffix}": (name, _index) for suffix, name in _OPENAI.items()}
 
 MARKERS = frozenset(_HEADERS)
 """The header names that are read; a response without any of them states no limit."""

@@ -6,6 +6,7 @@ it is one JSON document per line, and the last one holds the counts.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,11 +14,10 @@ from msgspec import Struct
 
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.values import json_object
-from lz_otel.model import Facts
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 
 class _Line(Struct, gc=False):
@@ -32,41 +32,22 @@ class _Line(Struct, gc=False):
     error: Any = None
 
 
-_LINE = msgspec.json.Decoder(_Line)
-
-
 class OllamaReader(Reader):
     """Answers of Ollama, plain and streamed."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        line = self._decode(_LINE, data)
-        if line is None:
-            self._bad_event(data)
-            return 0
-        if line.error is not None:
-            self._stated_error(line.error, in_stream=True)
-        return self._line(line)
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Line)
 
-    def _document(self, body: bytes) -> bool:
-        line = self._decode(_LINE, body)
-        if line is None:
-            return False
-        self.facts.has_content = self._line(line) > 0
-        if self.facts.operation == "embeddings":
-            self._usage(line)
-        return True
-
-    def _line(self, line: _Line) -> int:
+    def _take_answer(self, line: _Line) -> int:
         facts = self.facts
-        if facts.response_model is None:
-            facts.response_model = line.model
+        self._names(model=facts.response_model or line.model)
         message = json_object(line.message)
         content = self._text(message.get("content")) or self._text(line.response)
         if message.get("thinking") or message.get("tool_calls") or line.thinking:
             content = 1
         if line.done is True:
             facts.terminal = True
-            facts.finish_reasons = [line.done_reason] if line.done_reason is not None else []
+            self._names(reason=line.done_reason)
+        if line.done is True or facts.operation == "embeddings":
             self._usage(line)
         return content
 
@@ -78,22 +59,7 @@ class OllamaReader(Reader):
         facts.output_final = facts.output_tokens is not None
 
 
-def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /api/chat``."""
-    return _reader(request, provider, fields, "chat")
-
-
-def generate(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /api/generate``."""
-    return _reader(request, provider, fields, "text_completion")
-
-
-def embed(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /api/embed`` and the older ``/api/embeddings``."""
-    return _reader(request, provider, fields, "embeddings")
-
-
-def _reader(request: Request, provider: str | None, fields: Fields | None, operation: str) -> Reader | None:
+def _reader(operation: str, request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     if not request.path.rstrip("/").rpartition("/")[0].endswith("/api"):
         return None
     if provider != "ollama":
@@ -107,3 +73,8 @@ def _reader(request: Request, provider: str | None, fields: Fields | None, opera
     reader = OllamaReader(facts, fields)
     facts.stream = operation != "embeddings" and (fields is None or fields.stream is not False)
     return reader
+
+
+chat = partial(_reader, "chat")  # POST /api/chat
+generate = partial(_reader, "text_completion")  # POST /api/generate
+embed = partial(_reader, "embeddings")  # POST /api/embed and the older /api/embeddings

@@ -6,7 +6,7 @@ Heroku, Z.ai, vLLM, gateways: they differ in where the usage stands, not in the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -14,13 +14,10 @@ from msgspec import Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
+from lz_otel._extract.request import Fields, deployment
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import json_object, label_name, loads, model_name
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
+from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
+from lz_otel.model import Facts, Request
 
 
 class _Said(Struct, gc=False):
@@ -34,9 +31,8 @@ class _Said(Struct, gc=False):
 
     def more(self) -> int:
         """1 when there is content besides ``content``."""
-        if self.tool_calls or self.reasoning_content or self.reasoning:
-            return 1
-        return 1 if self.refusal or self.function_call or self.audio else 0
+        thoughts = self.reasoning_content or self.reasoning
+        return 1 if self.tool_calls or thoughts or self.refusal or self.function_call or self.audio else 0
 
 
 class _Choice(Struct, gc=False):
@@ -81,13 +77,10 @@ _WHOLE = msgspec.json.Decoder(_Whole)
 class ChatReader(Reader):
     """Answers of chat completions and completions, plain and streamed."""
 
+    _ANSWER = _WHOLE
     _decoder: msgspec.json.Decoder[Any] = _WHOLE  # once id and model are known, chunks are read without them
     _usage: Any = None
     _usage_ends = False  # the usage came on its own, after the last choice
-
-    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
-        super().__init__(facts, fields)
-        self._reasons: dict[int, str] = {}
 
     def _event(self, name: bytes, data: bytes) -> int:
         if self._decoder is _CHUNK:
@@ -132,7 +125,7 @@ class ChatReader(Reader):
                 elif choice.text:
                     content += self._text(choice.text)
                 if choice.finish_reason is not None:
-                    self._reason(choice)
+                    self._choice_ended(choice.index, choice.finish_reason)
         elif chunk.value:
             content += self._text(chunk.value)
         elif choices is None and chunk.error is None and chunk.usage is None:
@@ -150,15 +143,9 @@ class ChatReader(Reader):
         if type(content) is not list:
             return self._text(content)
         found = 0
-        for part in content[:64]:
-            part = json_object(part)
+        for part in json_objects(content, 64):
             found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
         return 1 if found else 0
-
-    def _reason(self, choice: _Choice) -> None:
-        reason = choice.finish_reason
-        if type(reason) is str and reason and len(self._reasons) < 128:
-            self._reasons[choice.index if type(choice.index) is int else 0] = reason
 
     def _besides(self, chunk: _Chunk) -> None:
         groq = json_object(chunk.x_groq)
@@ -172,19 +159,18 @@ class ChatReader(Reader):
 
     def _identity(self, chunk: _Chunk) -> None:
         facts = self.facts
-        facts.service_tier = chunk.service_tier or facts.service_tier
-        if isinstance(chunk, _Whole):
-            facts.response_id = facts.response_id or chunk.id
-            facts.response_model = facts.response_model or chunk.model
-            facts.upstream_provider = facts.upstream_provider or chunk.provider
+        if not isinstance(chunk, _Whole):
+            self._names(tier=chunk.service_tier)
+        else:
+            self._names(
+                facts.response_id or chunk.id, facts.response_model or chunk.model, chunk.service_tier
+            )
+            facts.upstream_provider = facts.upstream_provider or label_name(chunk.provider)
             facts.cache_diagnosis = facts.cache_diagnosis or cache_diagnosis(chunk.prompt_cache_diagnostics)
             if facts.response_id and facts.response_model:
                 self._decoder = _CHUNK
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_WHOLE, body)
-        if answer is None:
-            return False
+    def _take_answer(self, answer: _Whole) -> int:
         content = 0
         for choice in answer.choices or ():
             said = choice.message or choice.delta
@@ -193,17 +179,15 @@ class ChatReader(Reader):
                 content += said.more()
             else:
                 content += self._text(choice.text)
-            self._reason(choice)
-        self.facts.has_content = content > 0
+            self._choice_ended(choice.index, choice.finish_reason)
         self._identity(answer)
         self._usage, self._usage_ends = answer.usage, True
         if answer.error is not None:
             self._stated_error(answer.error)
-        return True
+        return content
 
     def _end(self) -> None:
         facts = self.facts
-        facts.finish_reasons = [self._reasons[index] for index in sorted(self._reasons)]
         # Not all look-alikes send [DONE]: then the last choice's end is the end, if usage that
         # was asked for has come too.
         if self._complete and not facts.terminal and not facts.stream_error:
@@ -219,12 +203,6 @@ def cache_diagnosis(diagnostics: Any) -> str | None:
         diagnostics = diagnostics.get("reason") or miss.get("reason") or diagnostics.get("type")
     found = label_name(diagnostics)
     return None if found in ("cache_hit", "cache_miss") else found
-
-
-def deployment(path: str) -> str | None:
-    """The deployment in an Azure path, which stands for the model."""
-    _, found, rest = path.partition("/deployments/")
-    return rest.partition("/")[0] or None if found else None
 
 
 def completions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:

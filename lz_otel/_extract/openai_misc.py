@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from lz_otel._extract.hosts import OTHER
-from lz_otel._extract.openai import deployment
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import form_field
+from lz_otel._extract.request import Fields, deployment, form_field
 from lz_otel._extract.usage import has_counts, read_usage
 from lz_otel._extract.values import loads, model_name
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
+from lz_otel.model import Facts, Request
 
 
 class _Answer(Struct, gc=False):
@@ -30,36 +26,26 @@ class _Answer(Struct, gc=False):
     service_tier: Any = None
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
-
-
 class PlainReader(Reader):
     """Answers of which only id, model and usage matter; others (audio, text) are left alone."""
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            self.facts.terminal = True
-            return 0
-        event = self._decode(_ANSWER, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
-        if event.error is not None:
-            self._stated_error(event.error, in_stream=True)
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
+    _DONE_ENDS = True
+
+    def _take_event(self, name: bytes, event: _Answer) -> int:
         if has_counts(event.usage):
             read_usage(self, event.usage)
         self.facts.terminal = self.facts.terminal or name.endswith((b".completed", b".done"))
         return 1 if name.endswith((b".delta", b".partial_image")) else 0
 
     def _document(self, body: bytes) -> bool:
-        answer = self._decode(_ANSWER, body)
-        if answer is None:
-            # Speech is audio, a transcript may be plain text: nothing to read, nothing wrong.
-            return self.facts.operation == "other" and body[:1] not in (b"{", b"[")
+        # Speech is audio, a transcript may be plain text: nothing to read, nothing wrong.
+        other = self.facts.operation == "other" and body[:1] not in (b"{", b"[")
+        return super()._document(body) or other
+
+    def _take_answer(self, answer: _Answer) -> int:
         facts = self.facts
-        facts.response_id = answer.id
-        facts.response_model = answer.model
-        facts.service_tier = answer.service_tier
+        self._names(answer.id, answer.model, answer.service_tier)
         read_usage(self, answer.usage if has_counts(answer.usage) else None)
         if facts.operation == "embeddings" and facts.input_tokens is None and type(answer.usage) is dict:
             # Voyage and Jina state the total only; embeddings have no output.
@@ -67,11 +53,13 @@ class PlainReader(Reader):
             facts.usage_seen = facts.input_tokens is not None
         if answer.error is not None:
             self._stated_error(answer.error)
-        return True
+        return 0
 
 
 class RunReader(Reader):
     """Runs of the Assistants API; the usage of their steps is part of the run's."""
+
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name == b"thread.message.delta":
@@ -81,32 +69,22 @@ class RunReader(Reader):
         elif name == b"error":
             self._stated_error(loads(data), in_stream=True)
         elif name.startswith(b"thread.run.") and not name.startswith(b"thread.run.step."):
-            answer = self._decode(_ANSWER, data)
-            if answer is None:
-                self._bad_event(data)
-            else:
-                self._run(answer)
+            return super()._event(name, data)
         return 0
 
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_ANSWER, body)
-        if answer is not None:
-            self._run(answer)
-        return answer is not None
-
-    def _run(self, answer: _Answer) -> None:
-        facts = self.facts
-        facts.response_id = answer.id or facts.response_id
-        facts.response_model = answer.model or facts.response_model
+    def _take_answer(self, answer: _Answer) -> int:
+        self._names(answer.id, answer.model)
         if has_counts(answer.usage):
             read_usage(self, answer.usage)
         if answer.last_error is not None:
             self._stated_error(answer.last_error, in_stream=True)
+        return 0
 
 
 def _plain(
-    request: Request, provider: str | None, fields: Fields | None, operation: str, key: str
+    operation: str, key: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
+    """A reader; on hosts that nobody has named the request must hold a model and ``key``."""
     azure = deployment(request.path)
     if provider is None:
         if fields is None or (type(fields.model) is not str and azure is None):
@@ -120,14 +98,8 @@ def _plain(
     return reader
 
 
-def embeddings(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../embeddings``."""
-    return _plain(request, provider, fields, "embeddings", "input")
-
-
-def moderations(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../moderations``."""
-    return _plain(request, provider, fields, "other", "input")
+embeddings = partial(_plain, "embeddings", "input")  # POST .../embeddings
+moderations = partial(_plain, "other", "input")  # POST .../moderations
 
 
 def media(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
@@ -136,12 +108,12 @@ def media(request: Request, provider: str | None, fields: Fields | None) -> Read
         return None
     if "/images/" not in request.path and "/audio/" not in request.path:
         return None
-    return _plain(request, provider, fields, "other", "")
+    return _plain("other", "", request, provider, fields)
 
 
 def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
     """``POST .../rerank`` of a named host."""
-    return None if provider is None else _plain(request, provider, fields, "other", "")
+    return None if provider is None else _plain("other", "", request, provider, fields)
 
 
 def runs(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:

@@ -1,8 +1,8 @@
 """One response body, read as it passes: framing, timing of content, errors. No I/O.
 
-A dialect subclasses ``Reader`` and overrides what its API says: ``_event`` (an event of a
-stream), ``_document`` (a whole JSON body), ``_end`` (sums up). ``Reader`` sees to it that any
-chunking gives the same facts, that nothing is raised on bad input and that memory is bounded.
+A dialect subclasses ``Reader`` and says what its API's events and bodies are decoded to (``_EVENT``,
+``_ANSWER``) and what they mean: ``_take_event``, ``_take_answer``, and ``_end`` sums up. ``Reader`` sees
+to it that any chunking gives the same facts, that nothing is raised on bad input and that memory is bounded.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from lz_otel._extract import framing
-from lz_otel._extract.framing import CLOSED, MAX_BODY, AwsFrames, JsonLines, Sse
+from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
-from lz_otel._extract.values import MAX_NAME, loads, model_name, whole_members
+from lz_otel._extract.values import loads, whole_members
 from lz_otel._extract.writer import MAX_NOTES, FactsWriter
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Facts
+    import msgspec
 
 _BOM = b"\xef\xbb\xbf"
 _MAX_PREFIX = 4096
@@ -32,14 +29,6 @@ _SMALL = 1 << 16
 _GAPS = len(CHUNK_BUCKETS) + 1
 _JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
-
-
-# Fields of `Facts` that hold names of the provider's choice
-_NAMES = ("response_id", "service_tier", "speed", "inference_geo", "upstream_provider", "cache_diagnosis")
-
-
-def _is_name(value: Any) -> bool:
-    return type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
 class Reader(FactsWriter):
@@ -60,6 +49,7 @@ class Reader(FactsWriter):
     _seen_lost = 0
     _done = False
     _complete = False  # the end of the body was reached
+    _summed_up = False  # `_document` has done what `_end` does
     _head = b"\0"  # the last event line, and the name in it
     _name = b""
     _events = 0
@@ -70,17 +60,6 @@ class Reader(FactsWriter):
     _template = NO_TEMPLATE
     _learned: EventTemplate | None = None  # `_template`, or what it is between two events
     _decoded = 0  # pieces of the body with content that did not match it
-
-    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
-        """Read an answer into ``facts``, in which what the request says (``fields``) is put at once."""
-        if fields is not None:
-            facts.request_fields = fields
-            model = fields.model
-            facts.request_model = model if _is_name(model) else model_name(model)
-            facts.stream = fields.stream is True
-        self.facts = facts
-        self._texts: list[str] = []
-        self._masks: list[Any] = []
 
     # --- what the host's response calls -------------------------------------------------------
 
@@ -115,21 +94,26 @@ class Reader(FactsWriter):
             if self._gaps:
                 self._gaps[bisect_left(CHUNK_BUCKETS, now - self._last)] += 1
             else:
-                self._first(now)
+                self.facts.first_content_at = now
+                self.facts.has_content = True
+                self._gaps = [0] * _GAPS
             self._last = now
         if self._texts or self._masks:
             self._flush()
 
-    def plain(self, body: bytes) -> bool:
-        """Take all of a body at once, instead of `feed`; ``False`` where its framing must be found out."""
-        if self._kind != _JSON or body[:1] != b"{" or len(body) > MAX_BODY:
+    def answer(self, status: int, headers: Mapping[str, str], body: bytes, complete: bool) -> bool:
+        """Read all of an ``application/json`` body; ``False`` where `head`, `feed` and `finish` have to."""
+        if status >= 400 or body[:1] != b"{" or len(body) > MAX_BODY:
             return False
-        self._doc = [body]
-        self._size = len(body)
+        self._status, self._headers, self._kind = status, headers, _JSON
+        self._doc, self._size = [body], len(body)
+        self.finish(complete)
         return True
 
     def _read(self, data: bytes, now: float) -> int:
         """A piece whose shape is not known; how many pieces of content it held."""
+        if self._done:
+            return 0
         self._read_at = now
         parser = self._parser
         if parser is None:
@@ -171,12 +155,6 @@ class Reader(FactsWriter):
         """Pieces that matched the template: behind each piece with content but the first is a gap."""
         return sum(self._gaps) + 1 - self._decoded if self._gaps else 0
 
-    def _first(self, now: float) -> None:
-        """The first content."""
-        self.facts.first_content_at = now
-        self.facts.has_content = True
-        self._gaps = [0] * _GAPS
-
     def _several(self, parser: Sse | JsonLines | AwsFrames, data: bytes) -> int:
         """A piece with no, several or broken events."""
         events = parser.feed(data)
@@ -202,13 +180,13 @@ class Reader(FactsWriter):
                 for name, payload in self._parser.rest():
                     self._content += self._event(name, payload)
             self._sums()
-            self._end()
+            if not self._summed_up:
+                self._end()
         finally:
             self._done = True
             self._doc = None
-            self._parser = CLOSED
+            self._parser = None
             self._template = NO_TEMPLATE
-            self._check_names()
         if self._texts or self._masks:
             self._flush()
 
@@ -219,16 +197,38 @@ class Reader(FactsWriter):
 
     # --- what a dialect overrides -------------------------------------------------------------
 
+    _EVENT: msgspec.json.Decoder[Any] | None = None
+    _ANSWER: msgspec.json.Decoder[Any]
+    _DONE_ENDS = False  # an event ``[DONE]`` says that the answer is complete
+
+    def _take_event(self, name: bytes, event: Any) -> int:
+        """One decoded event of a stream, its ``error`` noted; more than 0 when it held content."""
+        return self._take_answer(event)
+
+    def _take_answer(self, answer: Any) -> int:
+        """A whole decoded body of a success; returns more than 0 when it held content."""
+        raise NotImplementedError
+
     def _event(self, name: bytes, data: bytes) -> int:
         """One event of a stream; returns how many pieces of non-empty content it held."""
+        event = None if self._EVENT is None else self._decode(self._EVENT, data)
+        if event is not None:
+            error = getattr(event, "error", None)
+            if error is not None:
+                self._stated_error(error, in_stream=True)
+            return 1 if self._take_event(name, event) else 0
+        if data == b"[DONE]":
+            self.facts.terminal = self.facts.terminal or self._DONE_ENDS
+        elif self._EVENT is not None:
+            self._bad_event(data)
         return 0
 
     def _document(self, body: bytes) -> bool:
         """A whole JSON body of a success; ``False`` when it could not be read."""
-        try:
-            _ANY.decode(body)
-        except (msgspec.MsgspecError, RecursionError):
+        answer = self._decode(self._ANSWER, body)
+        if answer is None:
             return False
+        self.facts.has_content = self._take_answer(answer) > 0
         return True
 
     def _end(self) -> None:
@@ -266,23 +266,19 @@ class Reader(FactsWriter):
         if not first and len(prefix) < _MAX_PREFIX:
             return False
         kind = self._kind
-        if first in (b"{", b"["):
-            lines = kind in framing.LINE_TYPES and first == b"{"
-            self._set(JsonLines() if lines else None, stream=lines)
-        elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
-            self._set(AwsFrames(), stream=self._status < 400)
-        elif kind == "text/event-stream" or (first and first in b"edir:" and kind in framing.TEXT_TYPES):
-            self._set(Sse(), stream=self._status < 400)
-        else:
-            self._set(None, stream=False)
-        return True
-
-    def _set(self, parser: Sse | JsonLines | AwsFrames | None, *, stream: bool) -> None:
-        if stream:
-            self.facts.stream = True
-        if parser is None:
+        if first == b"{" and kind in framing.LINE_TYPES:
+            self._parser = JsonLines()
+        elif first in (b"{", b"["):
             self._doc = []
-        self._parser = parser
+        elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
+            self._parser = AwsFrames()
+        elif kind == "text/event-stream" or (first and first in b"edir:" and kind in framing.TEXT_TYPES):
+            self._parser = Sse()
+        else:
+            self._doc = []
+        if isinstance(self._parser, JsonLines) or (self._parser is not None and self._status < 400):
+            self.facts.stream = True
+        return True
 
     def _read_document(self, complete: bool) -> None:
         """The plain body is over."""
@@ -293,7 +289,7 @@ class Reader(FactsWriter):
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         if self._status >= 400:
             self.facts.terminal = complete
-            self._reset_error()
+            self.facts.error_type = self.facts.error_code = self.facts.error_message = None
             self._error(provider_error(loads(body), self._headers))
             return
         if self._document(body):
@@ -314,23 +310,6 @@ class Reader(FactsWriter):
             return False
         self._content += sum(self._event(b"", line) for line in lines)
         return True
-
-    def _check_names(self) -> None:
-        """Drop what no label can hold of the names that a dialect took over as they were sent."""
-        facts = self.facts
-        for field in _NAMES:
-            name = getattr(facts, field)
-            if name is not None and not _is_name(name):
-                setattr(facts, field, None)
-        model = facts.response_model
-        if model is not None and not _is_name(model):
-            facts.response_model = model_name(model)
-        reasons = facts.finish_reasons
-        if reasons and not (len(reasons) == 1 and _is_name(reasons[0])):
-            facts.finish_reasons = [reason for reason in reasons if _is_name(reason)]
-
-    def _reset_error(self) -> None:
-        self.facts.error_type = self.facts.error_code = self.facts.error_message = None
 
     def _sums(self) -> None:
         """Counts that are kept aside while the body passes."""
@@ -367,6 +346,3 @@ class Reader(FactsWriter):
         if facts.mask_sink is not None:
             for mask in masks:
                 facts.mask_sink(mask)
-
-
-_ANY = msgspec.json.Decoder(dict[str, msgspec.Raw])

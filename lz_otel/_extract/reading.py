@@ -64,18 +64,8 @@ class Reading:
         self.encoding_failed = False
         self.feed = self._reader.feed
 
-    def pieces(self, pieces: list[bytes], now: float, *, all_of_it: bool) -> None:
-        """Read what was kept of the body.
-
-        Args:
-            pieces: in the order they came.
-            now: when the last of them came, seconds.
-            all_of_it: nothing follows, so that a plain body can be read at once.
-        """
-        if all_of_it and pieces and self.feed == self._reader.feed:
-            body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            if self._reader.plain(body):
-                return
+    def pieces(self, pieces: list[bytes], now: float) -> None:
+        """Read what was kept of the body, the last piece of which came at ``now`` seconds."""
         for piece in pieces:
             try:
                 self.feed(piece, now)

@@ -6,23 +6,20 @@ usage of another call.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.hosts import OTHER
-from lz_otel._extract.openai import cache_diagnosis, deployment
+from lz_otel._extract.openai import cache_diagnosis
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.request import NOTHING
+from lz_otel._extract.request import NOTHING, Fields, deployment
 from lz_otel._extract.usage import read_usage
 from lz_otel._extract.values import json_object, model_name
-from lz_otel.model import Facts
-
-if TYPE_CHECKING:
-    from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
+from lz_otel.model import Facts, Request
 
 
 class _Delta(Struct, gc=False):
@@ -33,7 +30,7 @@ class _Event(Struct, gc=False):
     type: Any = None
     delta: Any = None
     response: Raw = NOTHING
-    error: Any = None
+    failure: Any = field(default=None, name="error")
     code: Any = None
     message: Any = None
 
@@ -55,59 +52,48 @@ class _Response(Struct, gc=False):
 
 
 _DELTA = msgspec.json.Decoder(_Delta)
-_EVENT = msgspec.json.Decoder(_Event)
-_RESPONSE = msgspec.json.Decoder(_Response)
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
 class ResponsesReader(Reader):
     """Answers of the Responses API, plain and streamed."""
 
+    _EVENT = msgspec.json.Decoder(_Event)
+    _ANSWER = msgspec.json.Decoder(_Response)
+
     def _event(self, name: bytes, data: bytes) -> int:
         if name.endswith(b".delta"):
-            try:
-                delta = _DELTA.decode(data).delta
-            except (msgspec.MsgspecError, RecursionError):
-                event = self._decode(_DELTA, data)
-                if event is None:
-                    self._bad_event(data)
-                    return 0
-                delta = event.delta
+            event = self._decode(_DELTA, data)
+            if event is None:
+                self._bad_event(data)
+                return 0
             if name == b"response.output_text.delta":
-                return self._text(delta)
-            return 1 if delta else 0
-        return self._other_event(name, data)
+                return self._text(event.delta)
+            return 1 if event.delta else 0
+        return super()._event(name, data)
 
-    def _other_event(self, name: bytes, data: bytes) -> int:
-        if data == b"[DONE]":
-            return 0
-        event = self._decode(_EVENT, data)
-        if event is None:
-            self._bad_event(data)
-            return 0
+    def _take_event(self, name: bytes, event: _Event) -> int:
         kind = event.type if type(event.type) is str else name.decode("latin-1")
+        if not name and kind == "response.output_text.delta":
+            return self._text(event.delta)
         if not name and kind.endswith(".delta"):
-            return self._event(kind.encode("utf-8", "replace"), data)
+            return 1 if event.delta else 0
         if kind in _ENDS or kind in ("response.created", "response.in_progress", "response.queued"):
-            response = self._decode(_RESPONSE, bytes(event.response))
+            response = self._decode(self._ANSWER, bytes(event.response))
             if response is None:
                 self._note("event")
                 return 0
             self._response(response, in_stream=True)
             if kind in _ENDS:
                 self.facts.terminal = True
-        elif kind == "error" or event.error is not None:
-            error = event.error if event.error is not None else {"code": event.code, "message": event.message}
-            self._stated_error(error, in_stream=True)
+        elif kind == "error" or event.failure is not None:
+            stated = {"code": event.code, "message": event.message}
+            self._stated_error(stated if event.failure is None else event.failure, in_stream=True)
         return 0
 
-    def _document(self, body: bytes) -> bool:
-        response = self._decode(_RESPONSE, body)
-        if response is None:
-            return False
-        self._response(response, in_stream=False)
-        self.facts.has_content = sum(self._item(item) for item in response.output or ()) > 0
-        return True
+    def _take_answer(self, answer: _Response) -> int:
+        self._response(answer, in_stream=False)
+        return sum(self._item(item) for item in answer.output or ())
 
     def _item(self, item: _Item) -> int:
         kind = item.type if type(item.type) is str else ""
@@ -119,50 +105,33 @@ class ResponsesReader(Reader):
         return 1 if kind.endswith("_call") else 0
 
     def _response(self, response: _Response, *, in_stream: bool) -> None:
-        facts = self.facts
-        facts.response_id = response.id or facts.response_id
-        facts.response_model = response.model or facts.response_model
-        facts.service_tier = response.service_tier or facts.service_tier
-        facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
+        self._names(response.id, response.model, response.service_tier)
+        self.facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
         read_usage(self, response.usage)
         if response.error is not None:
             self._stated_error(response.error, in_stream=in_stream)
 
 
-def _is_call(provider: str | None, fields: Fields | None) -> bool:
-    """A known host is believed; on others the body must look like a request of this API."""
-    return provider is not None or (
+def _reader(
+    cls: type[Reader], operation: str, end: str, request: Request, provider: str | None, fields: Fields | None
+) -> Reader | None:
+    """A reader of a path; a known host is believed, on others the body must look like this API's."""
+    shaped = (
         fields is not None
         and type(fields.model) is str
         and len(bytes(fields.input)) + len(bytes(fields.prompt)) > 0
     )
-
-
-def _with_deployment(reader: Reader, request: Request) -> Reader:
-    if reader.facts.request_model is None:
-        reader.facts.request_model = model_name(deployment(request.path))
+    if not request.path.endswith(end) or (provider is None and not shaped):
+        return None
+    model_runs = operation != "count_tokens"
+    facts = Facts(provider or OTHER, operation, inference=operation == "chat", llm_call=model_runs)
+    reader = cls(facts, fields)
+    if facts.request_model is None:
+        facts.request_model = model_name(deployment(request.path))
     return reader
 
 
-def responses(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../responses``."""
-    if not _is_call(provider, fields):
-        return None
-    facts = Facts(provider or OTHER, "chat", inference=True, llm_call=True)
-    return _with_deployment(ResponsesReader(facts, fields), request)
-
-
-def compact(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../responses/compact``: a model ran, but no answer was written."""
-    if not request.path.endswith("/responses/compact") or not _is_call(provider, fields):
-        return None
-    facts = Facts(provider or OTHER, "other", inference=False, llm_call=True)
-    return _with_deployment(ResponsesReader(facts, fields), request)
-
-
-def input_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../responses/input_tokens``: counts, nothing is billed."""
-    if not request.path.endswith("/responses/input_tokens") or not _is_call(provider, fields):
-        return None
-    facts = Facts(provider or OTHER, "count_tokens", inference=False, llm_call=False)
-    return _with_deployment(CountReader(facts, fields), request)
+# POST .../responses; .../compact: a model runs but writes no answer; .../input_tokens: nothing is billed
+responses = partial(_reader, ResponsesReader, "chat", "")
+compact = partial(_reader, ResponsesReader, "other", "/responses/compact")
+input_tokens = partial(_reader, CountReader, "count_tokens", "/responses/input_tokens")

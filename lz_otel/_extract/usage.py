@@ -55,7 +55,7 @@ def read_usage(reader: Reader, usage: Any, *, final: bool = True) -> None:
     facts.input_tokens_by_modality = modalities(facts.input_tokens, inside)
     facts.output_tokens_by_modality = modalities(facts.output_tokens, outside)
     facts.cost_reported = _cost(usage)
-    facts.service_tier = facts.service_tier or usage.get("service_tier")
+    reader._names(tier=facts.service_tier or usage.get("service_tier"))
     facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
     facts.output_final = final and facts.output_tokens is not None
 

@@ -61,6 +61,11 @@ def json_object(value: Any) -> dict[str, Any]:
     return value if type(value) is dict else {}
 
 
+def json_objects(value: Any, most: int) -> list[dict[str, Any]]:
+    """The members of a JSON list, at most so many, each as `json_object`; none of what is no list."""
+    return [json_object(member) for member in value[:most]] if type(value) is list else []
+
+
 def _digits(digits: str) -> int:
     return int(digits) if len(digits) <= 20 else -1
 

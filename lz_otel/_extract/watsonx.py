@@ -6,19 +6,19 @@ running total.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import json_object, label_name, token_count
-from lz_otel.model import Facts
+from lz_otel._extract.values import json_objects, label_name, token_count
+from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
     from lz_otel._extract.request import Fields
-    from lz_otel.model import Request
 
 _PROVIDER = "ibm.watsonx.ai"
 
@@ -27,41 +27,22 @@ class _Answer(Struct, gc=False):
     model_id: Any = None
     results: Any = None
     input_token_count: Any = None
-    errors: Any = None
-
-
-_ANSWER = msgspec.json.Decoder(_Answer)
+    error: Any = field(default=None, name="errors")
 
 
 class GenerationReader(Reader):
     """Answers of text generation, plain and streamed, and of embeddings."""
 
+    _EVENT = _ANSWER = msgspec.json.Decoder(_Answer)
     _input: Any = None
     _output: Any = None
 
-    def _event(self, name: bytes, data: bytes) -> int:
-        answer = self._decode(_ANSWER, data)
-        if answer is None:
-            self._bad_event(data)
-            return 0
-        if answer.errors is not None:
-            self._stated_error(answer.errors, in_stream=True)
-        return 1 if self._take(answer) else 0
-
-    def _document(self, body: bytes) -> bool:
-        answer = self._decode(_ANSWER, body)
-        if answer is None:
-            return False
-        self.facts.has_content = self._take(answer) > 0
-        return True
-
-    def _take(self, answer: _Answer) -> int:
+    def _take_answer(self, answer: _Answer) -> int:
         facts = self.facts
-        facts.response_model = facts.response_model or answer.model_id
+        self._names(model=facts.response_model or answer.model_id)
         self._input = self._input or answer.input_token_count
         content = 0
-        for result in answer.results[:128] if type(answer.results) is list else ():
-            result = json_object(result)
+        for result in json_objects(answer.results, 128):
             content += self._text(result.get("generated_text"))
             self._input = self._input or result.get("input_token_count")
             output = result.get("generated_token_count")
@@ -84,7 +65,7 @@ class GenerationReader(Reader):
 
 
 def _reader(
-    cls: type[Reader], request: Request, provider: str | None, fields: Fields | None, operation: str
+    cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
     if provider != _PROVIDER:
         return None
@@ -95,16 +76,7 @@ def _reader(
     return reader
 
 
-def generation(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /ml/v1/text/generation`` and ``generation_stream``."""
-    return _reader(GenerationReader, request, provider, fields, "text_completion")
-
-
-def chat(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /ml/v1/text/chat`` and ``chat_stream``."""
-    return _reader(ChatReader, request, provider, fields, "chat")
-
-
-def embeddings(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /ml/v1/text/embeddings``."""
-    return _reader(GenerationReader, request, provider, fields, "embeddings")
+# POST /ml/v1/text/..., and the first two with _stream at the end
+generation = partial(_reader, GenerationReader, "text_completion")
+chat = partial(_reader, ChatReader, "chat")
+embeddings = partial(_reader, GenerationReader, "embeddings")

@@ -7,24 +7,41 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from lz_otel._extract.provider_error import ProviderError, provider_error
-from lz_otel._extract.values import MAX_COUNT, lenient
+from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name
 
 if TYPE_CHECKING:
+    from lz_otel._extract.request import Fields
     from lz_otel.model import Facts
 
 _T = TypeVar("_T")
 MAX_NOTES = 16
 """Most signals of one answer that are noted as malformed (C)."""
 _MAX_SECOND_ATTEMPTS = 32
+_MAX_CHOICES = 128
+
+
+def is_name(value: Any) -> bool:
+    """Whether a label can hold a value as it was sent."""
+    return type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
 class FactsWriter:
     """Puts into ``facts`` what a body says; notes what cannot be read and raises nothing."""
 
-    facts: Facts
     _status = 200
     _attempts = 0
-    _texts: list[str]  # output text for the sink, as long as the reader is at its own work
+    _reasons: dict[int, str] = {}  # noqa: RUF012 - replaced, never added to
+
+    def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
+        """Write to ``facts``, in which what the request says (``fields``) is put at once."""
+        if fields is not None:
+            facts.request_fields = fields
+            model = fields.model
+            facts.request_model = model if is_name(model) else model_name(model)
+            facts.stream = fields.stream is True
+        self.facts = facts
+        self._texts: list[str] = []  # for their sinks, as long as the reader is at its own work
+        self._masks: list[Any] = []
 
     def _note(self, signal: str) -> None:
         """A signal that could not be read (``catalogue.MALFORMED``)."""
@@ -67,6 +84,28 @@ class FactsWriter:
                 counts.append(None)
         return counts
 
+    def _names(
+        self, response_id: Any = None, model: Any = None, tier: Any = None, reason: Any = None
+    ) -> None:
+        """Take over names as they are sent; one that no label can hold leaves what was said before it."""
+        facts = self.facts
+        if is_name(response_id):
+            facts.response_id = response_id
+        if is_name(model):
+            facts.response_model = model
+        elif facts.response_model is None:
+            facts.response_model = model_name(model)
+        if is_name(tier):
+            facts.service_tier = tier
+        if is_name(reason):
+            facts.finish_reasons = [reason]
+
+    def _choice_ended(self, index: Any, reason: Any) -> None:
+        """Why one of several choices ended; ``finish_reasons`` has them in the order of the choices."""
+        if is_name(reason) and len(self._reasons) < _MAX_CHOICES:
+            self._reasons = {**self._reasons, (index if type(index) is int else 0): reason}
+            self.facts.finish_reasons = [self._reasons[choice] for choice in sorted(self._reasons)]
+
     def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
         """The value of ``error`` in a body."""
         self._error(provider_error({"error": error}), in_stream=in_stream)
@@ -76,12 +115,9 @@ class FactsWriter:
         facts = self.facts
         if in_stream and self._status < 400:
             facts.stream_error = True
-        if found.type is not None and facts.error_type is None:
-            facts.error_type = found.type
-        if found.code is not None and facts.error_code is None:
-            facts.error_code = found.code
-        if found.message is not None and facts.error_message is None:
-            facts.error_message = found.message
+        facts.error_type = facts.error_type or found.type
+        facts.error_code = facts.error_code or found.code
+        facts.error_message = facts.error_message or found.message
 
     def _text(self, value: Any) -> int:
         """Output text; 1 when it is content."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 D = TypeVar("D")
 
 _JSON = "application/json"
+_JSON_WITH = (_JSON + ";", _JSON + " ")  # parameters
 _name = itemgetter(0)
 _MAX_HEADERS = 512
 _MAX_SHAPES, _MAX_SHAPE = 256, 4096
@@ -144,7 +145,8 @@ def read(headers: Any) -> Headers:
 def read_head(headers: Any) -> tuple[Headers, bool]:
     """Read as `read` does, and whether ``content-type`` is JSON: such a body can be read later."""
     head = read(headers)
-    return head, head.get("content-type", "").startswith(_JSON)
+    kind = head.get("content-type", "")
+    return head, kind == _JSON or kind.startswith(_JSON_WITH)
 
 
 def lower(raw: Raw) -> Headers:
