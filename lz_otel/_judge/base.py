@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, ClassVar
 
 from lz_otel._judge.result import Result
 from lz_otel.mechanisms import BY_NAME, REPLAYS
@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from lz_otel._judge.signals import Signals
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
-
-
-class JudgeArguments(TypedDict, total=False):
-    """What a `Judge` may be made with besides the markers; for the subclasses that pass it on."""
-
-    prices: Prices | None
-    counted: CountedTokens | None
-    miss_reasons: bool
-    now: Callable[[], float]
 
 
 class Judge:
@@ -63,6 +54,10 @@ class Judge:
         self.miss_reasons = miss_reasons
         self.now = now
         self.replays = BY_NAME[self.NAME].effect == REPLAYS
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Look up the names of the markers and make the memory, empty: the end of ``__init__``."""
 
     def begin(self, request: Request, facts: Facts) -> None:
         """Put sinks where they are needed: the response's head has arrived, its body has not."""

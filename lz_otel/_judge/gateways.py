@@ -89,7 +89,8 @@ def _of_user_header(value: str, hit: str) -> str | None:
     value = value.strip().lower()
     if value == hit or hit in {part.strip() for part in value.replace(";", ",").split(",")}:
         return _HIT
-    return _WORDS.get(value) if _WORDS.get(value) != _HIT else None
+    decision = _WORDS.get(value)
+    return decision if decision != _HIT else None
 
 
 def _of_gateway(value: str) -> str | None:

@@ -17,11 +17,7 @@ from lz_otel._judge.base import Judge, succeeded
 from lz_otel._judge.request_body import request_fields
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 BETA = "tools-2024-08-06"
@@ -58,8 +54,8 @@ class IntentJudge(Judge):
 
     NAME = "intent"
 
-    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
-        super().__init__(signals, **arguments)
+    def prepare(self) -> None:
+        """Make markers and memory ready, as the class says."""
         self._asked, self._wrong = self.marker("asked"), self.marker("wrong_header")
         self._beta, self._hit = self.marker("beta"), self.marker("hit")
         self._served = self.marker("served_intent")
@@ -122,9 +118,7 @@ class IntentJudge(Judge):
             return None
         head = f"{intent}\0{call.facts.request_model}\0{request.path}\0".encode("utf-8", "surrogatepass")
         before = self._outputs.put(digest(head + request.body), output)
-        if before is None:
-            return None
-        return "same" if before == output else "different"
+        return None if before is None else "same" if before == output else "different"
 
     def _transition(self, call: EndedCall, intent: str) -> bool | None:
         """Whether the session's intent changed; ``None`` for its first call or without a session."""

@@ -15,13 +15,8 @@ from lz_otel._judge.base import Judge, is_claude, succeeded
 from lz_otel._judge.request_body import finite_number, header_number, request_fields, system_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Unpack
-
     from lz_otel._extract.request import Fields
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts
 
 _FIRST_LINE = 512
@@ -82,16 +77,9 @@ class PruningJudge(Judge):
 
     NAME = "pruning"
 
-    def __init__(
-        self,
-        signals: Signals,
-        *,
-        environ: Mapping[str, str] | None = None,
-        **arguments: Unpack[JudgeArguments],
-    ) -> None:
-        super().__init__(signals, **arguments)
-        environ = os.environ if environ is None else environ
-        asked = _asked(environ.get(self.marker("asked_env"), ""), environ.get(self.marker("ratio_env")))
+    def prepare(self) -> None:
+        """Make markers and memory ready, as the class says."""
+        asked = _asked(os.environ.get(self.marker("asked_env"), ""), os.environ.get(self.marker("ratio_env")))
         self._environment = asked if asked is not None and asked.enabled else None
         self._header = self.marker("asked_header")
         self._field, self._field_header = self.marker("pruned_tokens"), self.marker("pruned_tokens_header")

@@ -142,8 +142,8 @@ class CountedTokens:
     (``max_tokens``, ``stream`` ...), so the digest covers those that do. Holds digests and numbers only.
     """
 
-    def __init__(self, max_entries: int = 1024) -> None:
-        self._counts: BoundedMap[int, int] = BoundedMap(max_entries)
+    def __init__(self) -> None:
+        self._counts: BoundedMap[int, int] = BoundedMap(1024)
 
     @staticmethod
     def key(top: Fields) -> int:

@@ -23,11 +23,8 @@ from lz_otel._judge.simhash import Shape, resembles, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Unpack
 
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 SIMILARITY = 0.92  # (A)
@@ -81,13 +78,11 @@ class SchedulingJudge(Judge):
 
     NAME = "scheduling"
 
-    def __init__(
-        self, signals: Signals, *, budget: Budget | None = None, **arguments: Unpack[JudgeArguments]
-    ) -> None:
-        super().__init__(signals, **arguments)
+    def prepare(self) -> None:
+        """Make markers and memory ready, as the class says."""
         self._hint, self._served = self.marker("hint"), self.marker("served")
         self._policy = self.marker("cache_policy")
-        self.budget = Budget() if budget is None else budget
+        self.budget = Budget()
         self._recent: deque[Shape] = deque(maxlen=RECENT)
         self._similar_at: deque[float] = deque(maxlen=64)
         self._entities: BoundedSet[int] = BoundedSet(MAX_ENTITIES)
@@ -133,10 +128,8 @@ class SchedulingJudge(Judge):
             policy = msgspec.json.decode(text)
         except (msgspec.MsgspecError, RecursionError):
             return False
-        return isinstance(policy, dict) and all(
-            isinstance(policy.get(key, []), list) and all(isinstance(b, str) for b in policy.get(key, []))
-            for key in _BLOCKS
-        )
+        lists = [policy.get(key, []) for key in _BLOCKS] if isinstance(policy, dict) else [None]
+        return all(isinstance(ids, list) and all(isinstance(b, str) for b in ids) for ids in lists)
 
     def _look(self, call: EndedCall, rows: list[MetricRow]) -> None:
         """Compare the prompt with recent ones, and the answer's entities with those of other requests."""
@@ -157,16 +150,13 @@ class SchedulingJudge(Judge):
             ghosts = self._ghosts(sink.text(), named, call.request.body or b"")
             if ghosts:
                 rows.append((c.GHOST_ENTITIES, (), float(ghosts)))
-        for digest in named:
-            self._entities.add(digest)
+        for entity in named:
+            self._entities.add(entity)
 
     def _ghosts(self, answer: str, named: set[int], body: bytes) -> int:
         """Count the entities that another request named and this one did not, in any spelling."""
-        return sum(
-            1
-            for e in entities(answer)
-            if e.digest not in named and e.digest in self._entities and e.text.encode() not in body
-        )
+        others = (e for e in entities(answer) if e.digest not in named and e.digest in self._entities)
+        return sum(1 for e in others if e.text.encode() not in body)
 
     def _similar_rate(self) -> float:
         """Return the similar calls per second, over the last 64 of them."""

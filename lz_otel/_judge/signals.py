@@ -14,11 +14,12 @@ Only C rows may be changed, by a TOML file (``LZ_OTEL_SIGNALS=path``)::
 from __future__ import annotations
 
 import re
-import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._extract.request import Fields
+from lz_otel._ground import toml
 from lz_otel._ground.headers import Headers, keep
 from lz_otel._judge.gateways import has_statement
 from lz_otel._judge.request_body import starts_with_tag
@@ -190,11 +191,7 @@ class Signals:
             # A short body is searched faster than its parts.
             if (body is None or len(body) > _SHORT or b"layer-zero" in body) and starts_with_tag(top):
                 woken = _with(woken, "pruning")
-            if not (
-                top.zeroing_threshold is None
-                and top.stability_window is None
-                and top.impact_tolerance is None
-            ):
+            if (top.zeroing_threshold, top.stability_window, top.impact_tolerance) != (None, None, None):
                 woken = _with(woken, "zeroing")
         if facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
             woken = _with(woken, "pruning")
@@ -243,67 +240,59 @@ def load(path: str | None = None, response_cache_header: tuple[str, str] | None 
     """
     if path is None:
         return Signals(TABLE, response_cache_header)
+    stated = toml.load(Path(path), dict[str, object], name="LZ_OTEL_SIGNALS")
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError("LZ_OTEL_SIGNALS", path, f"a TOML file that can be read ({error})") from None
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError("LZ_OTEL_SIGNALS", path, f"valid TOML: {error}") from None
+        return Signals(_with_overrides(stated), response_cache_header)
+    except ConfigurationError as error:
+        line = _line(Path(path).read_text(encoding="utf-8"), _parts(error.setting))
+        place = f"LZ_OTEL_SIGNALS: {path}, line {line}, key {error.setting}"
+        raise ConfigurationError(place, error.value, error.allowed) from None
+
+
+def _with_overrides(stated: Mapping[str, object]) -> tuple[Signal, ...]:
+    """Return the table with what a user's file changes; an error's setting is the key in that file."""
     rows = {(r.mechanism, r.key): r for r in TABLE}
-    for mechanism, signals in tables.items():
-        if not isinstance(signals, dict) or mechanism not in {r.mechanism for r in TABLE}:
-            raise _wrong(path, text, (mechanism,), signals, f"a table of {_overridable()}")
-        for key, given in signals.items():
-            row = rows.get((mechanism, key))
-            if row is None or row.mark != "C":
-                why = (
-                    ""
-                    if row is None
-                    else f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
-                )
-                raise _wrong(path, text, (mechanism, key), given, f"one of {_overridable()} (mark C){why}")
-            if not isinstance(given, dict) or set(given) != {"name"}:
-                extra = sorted(set(given) - {"name"}) if isinstance(given, dict) else []
-                raise _wrong(
-                    path, text, (mechanism, key, *extra[:1]), given, "a table with the one key 'name'"
-                )
-            rows[mechanism, key] = row._replace(name=_checked(path, text, row, given["name"]))
-    table = tuple(rows.values())
-    for where in (REQUEST, RESPONSE, USAGE):
-        names = [r.name for r in table if r.where == where]
-        for row in table:
-            if row.where == where and names.count(row.name) > 1 and row.name != _default(row):
-                allowed = f"a {where} that no other signal uses"
-                raise _wrong(path, text, (row.mechanism, row.key, "name"), row.name, allowed)
-    return Signals(table, response_cache_header)
+    for mechanism, keys in stated.items():
+        if not isinstance(keys, dict) or mechanism not in {r.mechanism for r in TABLE}:
+            raise ConfigurationError(mechanism, keys, f"a table of {_OVERRIDABLE}")
+        for key, override in keys.items():
+            rows[mechanism, key] = _overridden(rows.get((mechanism, key)), f"{mechanism}.{key}", override)
+    places = Counter((row.where, row.name) for row in rows.values())
+    for (mechanism, key), row in rows.items():
+        if row not in TABLE and places[row.where, row.name] > 1:
+            allowed = f"a {row.where} that no other signal uses"
+            raise ConfigurationError(f"{mechanism}.{key}.name", row.name, allowed)
+    return tuple(rows.values())
 
 
-def _checked(path: str, text: str, row: Signal, name: object) -> str:
-    where = (row.mechanism, row.key, "name")
-    if row.where == USAGE:
-        if isinstance(name, str) and re.fullmatch(r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}", name):
-            return name
-        raise _wrong(
-            path, text, where, name, "a field directly inside usage.layer_zero, as usage.layer_zero.pruned"
+def _overridden(row: Signal | None, setting: str, override: object) -> Signal:
+    """Return a row with the name that the user's file gives it."""
+    if row is None or row.mark != "C":
+        fixed = (
+            "" if row is None else f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
         )
-    if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", name):
-        return name.lower()
-    raise _wrong(path, text, where, name, "the name of an HTTP header")
+        raise ConfigurationError(setting, override, f"one of {_OVERRIDABLE} (mark C){fixed}")
+    if not isinstance(override, dict) or set(override) != {"name"}:
+        extra = sorted(set(override) - {"name"}) if isinstance(override, dict) else []
+        raise ConfigurationError(".".join((setting, *extra[:1])), override, "a table with the one key 'name'")
+    name = override["name"]
+    pattern, allowed = _NAMES[row.where]
+    if not isinstance(name, str) or not re.fullmatch(pattern, name):
+        raise ConfigurationError(f"{setting}.name", name, allowed)
+    return row._replace(name=name if row.where == USAGE else name.lower())
 
 
-def _default(row: Signal) -> str:
-    return next(r.name for r in TABLE if (r.mechanism, r.key) == (row.mechanism, row.key))
-
-
-def _overridable() -> str:
-    return ", ".join(f"{r.mechanism}.{r.key}" for r in TABLE if r.mark == "C")
-
-
-def _wrong(path: str, text: str, keys: tuple[str, ...], value: object, allowed: str) -> ConfigurationError:
-    place = f"LZ_OTEL_SIGNALS: {path}, line {_line(text, keys)}, key {'.'.join(keys)}"
-    return ConfigurationError(place, value, allowed)
+_OVERRIDABLE = ", ".join(f"{r.mechanism}.{r.key}" for r in TABLE if r.mark == "C")
+_HEADER_NAME = (r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", "the name of an HTTP header")
+# What a name may look like, and what that is called.
+_NAMES = {
+    REQUEST: _HEADER_NAME,
+    RESPONSE: _HEADER_NAME,
+    USAGE: (
+        r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}",
+        "a field directly inside usage.layer_zero, as usage.layer_zero.pruned",
+    ),
+}
 
 
 def _line(text: str, keys: tuple[str, ...]) -> int:

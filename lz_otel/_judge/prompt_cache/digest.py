@@ -146,9 +146,8 @@ class PromptDigests(msgspec.Struct, gc=False):
     def bytes_up_to(self, position: int) -> int:
         """Return the bytes of the prefix that ends at a position (-1: at the last one)."""
         if self._up_to is None:  # a usual hit never asks
-            self._up_to = list(
-                accumulate(size for piece in (*self.head.pieces, *self.pieces) for size in piece.sizes)
-            )
+            pieces = (*self.head.pieces, *self.pieces)
+            self._up_to = list(accumulate(size for piece in pieces for size in piece.sizes))
         return self._up_to[position]
 
 
@@ -164,16 +163,11 @@ def decode(body: bytes) -> Top | None:
 
 
 class Digester:
-    """Turns request bodies into `PromptDigests`.
+    """Turns request bodies into `PromptDigests`."""
 
-    Args:
-        max_entries: most pieces remembered by their hash (about 0.4 KB each).
-        max_heads: most pairs of tools and system prompt remembered (about 0.1 KB for each block of them).
-    """
-
-    def __init__(self, max_entries: int = 2048, max_heads: int = 32) -> None:
-        self._known: BoundedMap[int, _Piece] = BoundedMap(max_entries)
-        self._heads: BoundedMap[int, Head] = BoundedMap(max_heads)
+    def __init__(self) -> None:
+        self._known: BoundedMap[int, _Piece] = BoundedMap(2048)  # by its hash, about 0.4 KB each
+        self._heads: BoundedMap[int, Head] = BoundedMap(32)  # about 0.1 KB for each block of them
 
     def prompt(self, top: Fields | Top) -> PromptDigests | None:
         """Return the request's positions; ``None`` when it has none, too many, or a shape of its own."""
@@ -210,9 +204,8 @@ class Digester:
             marks: list[Mark] = []
             digest = _append([tool_list], hash((0, 0, 0)), chain, marks)
             digest = _append([prompt], hash((digest, 1, settings)), chain, marks)
-            head = Head(
-                chain, marks, (tool_list, prompt), digest, Sections(settings, tool_list.digest, prompt.digest)
-            )
+            sections = Sections(settings, tool_list.digest, prompt.digest)
+            head = Head(chain, marks, (tool_list, prompt), digest, sections)
             self._heads.put(key, head)
         return head
 
@@ -308,9 +301,8 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Piece:
         if texts and kind == b'"text"' and text[:1] == b'"':
             cacheable = len(text) > 2
             citations = bytes(part.citations)
-            content: tuple[object, ...] = (
-                (role, text) if citations in (b"", b"null") else (role, text, citations)
-            )
+            cited = () if citations in (b"", b"null") else (citations,)
+            content: tuple[object, ...] = (role, text, *cited)
             size = len(text)
         else:
             if b'"cache_control"' in data:
