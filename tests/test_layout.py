@@ -33,8 +33,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         "_judge/__init__.py", "_judge/base.py",
     ),
     "parts of exporters: tests/export/test_otlp.py tests/export/test_multiprocess.py": (
-        "_export/_convert.py", "_export/_resource.py", "_export/_multiprocessing.py", "_export/_threads.py",
-        "_export/protocol.py",
+        "_export/_convert.py", "_export/_resource.py", "_export/_threads.py",
     ),
     "refused settings: tests/test_runtime.py": ("_export/_sdk_settings.py", "_export/factory.py"),
     "logs of calls: tests/safety/test_logs.py": ("_export/audit.py", "_export/call_log.py"),

@@ -140,21 +140,20 @@ class MultiprocessExporter:
         host: address to listen on; ``OTEL_EXPORTER_PROMETHEUS_HOST``.
         port: port to listen on; ``OTEL_EXPORTER_PROMETHEUS_PORT``. The first process that gets it
             serves for all; the others try again every few seconds, and silently.
-        serve: whether to listen at all.
     """
 
-    def __init__(self, store: Store, host: str = "localhost", port: int = 9464, serve: bool = True) -> None:
+    def __init__(self, store: Store, host: str, port: int) -> None:
         self._store = store
         # By identity: the hash of a catalogue row takes microseconds.
         self._cells: dict[int, dict[tuple[str, ...], _Cells]] = {id(m): {} for m in store.metrics}
-        self._server = MetricsServer(host, port, self.expose, quiet=True) if serve else None
+        self._server = MetricsServer(host, port, self.expose, quiet=True)
         self._running = False
         self._began = False
 
     @property
     def port(self) -> int | None:
         """The port this process serves on, or ``None``: another one does, or none."""
-        return self._server.port if self._server else None
+        return self._server.port
 
     def start(self) -> None:
         """Write from now on, and listen. Without a usable directory: one warning, and nothing else."""
@@ -178,8 +177,7 @@ class MultiprocessExporter:
                 self.measured([(series.metric, labels, _measured(value)) for labels, value in series.points])
         add_listener(self._store, self.measured)
         self._store.touch_listeners.append(self.touched)
-        if self._server:
-            self._server.start()
+        self._server.start()
 
     def stop(self, timeout: float = 1.0) -> None:
         """Write no more and release the port. What was written stays, as counters of a dead process do."""
@@ -188,8 +186,7 @@ class MultiprocessExporter:
         self._running = False
         atexit.unregister(self._exit)
         self._detach()
-        if self._server:
-            self._server.stop(timeout)
+        self._server.stop(timeout)
         if not _inside.acquire(timeout=1.0):  # a signal's handler that stops us may itself stand in the way
             return
         try:
@@ -217,8 +214,7 @@ class MultiprocessExporter:
             return
         for cells in self._cells.values():
             cells.clear()
-        if self._server:
-            self._server.after_fork_in_child(self._store)
+        self._server.after_fork_in_child(self._store)
 
     @guarded("export")  # a full disk, a directory that vanished
     def measured(self, measurements: Sequence[Any]) -> None:

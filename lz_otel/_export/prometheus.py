@@ -160,21 +160,13 @@ class PrometheusExporter:
         host: address to listen on; ``OTEL_EXPORTER_PROMETHEUS_HOST``.
         port: port to listen on; ``OTEL_EXPORTER_PROMETHEUS_PORT``. 0 picks a free one.
         registry: where the series also appear; the default registry of prometheus_client if not given.
-        serve: whether to listen at all. Without, there is no thread.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        host: str = "localhost",
-        port: int = 9464,
-        registry: CollectorRegistry | None = None,
-        serve: bool = True,
-    ) -> None:
+    def __init__(self, store: Store, host: str, port: int, registry: CollectorRegistry | None = None) -> None:
         self.collector = StoreCollector(store)
         self._store = store
         self._registry = REGISTRY if registry is None else registry
-        self._server = MetricsServer(host, port, self.expose) if serve else None
+        self._server = MetricsServer(host, port, self.expose)
         self._registered = False
         self._alone = False  # the registry would not have us: our port shows our series only
         self._others_failed = Once()
@@ -182,13 +174,12 @@ class PrometheusExporter:
     @property
     def port(self) -> int | None:
         """The port in use, or ``None`` while nothing listens."""
-        return self._server.port if self._server else None
+        return self._server.port
 
     def start(self) -> None:
         """Register and listen. A clash or a taken port is one warning; the host goes on."""
         self._register()
-        if self._server:
-            self._server.start()
+        self._server.start()
 
     def _register(self) -> None:
         if self._registered:
@@ -212,14 +203,12 @@ class PrometheusExporter:
         if self._registered:
             self._registered = False
             self._registry.unregister(self.collector)
-        if self._server:
-            self._server.stop(timeout)
+        self._server.stop(timeout)
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's port; listen again (if it is free by then) at the child's first call."""
         self.collector.muted = threading.local()
-        if self._server:
-            self._server.after_fork_in_child(self._store)
+        self._server.after_fork_in_child(self._store)
 
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
         """Return the body and content type of an answer: everything in the registry, ours included.
