@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import structlog
 
+from lz_otel._export.call_log import json_lines
 from lz_otel._ground.guard import guard, guarded
 from lz_otel.errors import ConfigurationError
 
@@ -91,18 +91,11 @@ class AuditLog:
         try:
             self._handler = _Handler(path, max_bytes, backups)
         except OSError as error:
-            raise ConfigurationError(
-                "LZ_OTEL_AUDIT_LOG",
-                path,
-                f"a file that can be written ({error.strerror or type(error).__name__})",
-            ) from None
-        self._logger = logging.Logger("lz_otel.audit")  # noqa: LOG001 - not in the tree: nothing propagates
-        self._logger.addHandler(self._handler)
-        self._log = structlog.wrap_logger(
-            self._logger,
-            processors=[structlog.processors.JSONRenderer()],
-            wrapper_class=structlog.stdlib.BoundLogger,
-        )
+            allowed = f"a file that can be written ({error.strerror or type(error).__name__})"
+            raise ConfigurationError("LZ_OTEL_AUDIT_LOG", path, allowed) from None
+        logger = logging.Logger("lz_otel.audit")  # noqa: LOG001 - not in the tree: nothing propagates
+        logger.addHandler(self._handler)
+        self._log = json_lines(logger)
         self._reset()
 
     def _reset(self) -> None:

@@ -109,9 +109,8 @@ class _Cells:
         elif metric.kind == COUNTER:
             self.value = make("counter", name.removesuffix("_total"), name, metric.labels, labels, doc)
         else:
-            self.value = make(
-                "gauge", name, name, metric.labels, labels, doc, multiprocess_mode=_mode(metric)
-            )
+            mode = _mode(metric)
+            self.value = make("gauge", name, name, metric.labels, labels, doc, multiprocess_mode=mode)
 
     def observe(self, value: Any) -> None:
         if type(value) is tuple:
@@ -161,12 +160,11 @@ class MultiprocessExporter:
             return
         path = directory()
         if path is None or not Path(path).is_dir() or not os.access(path, os.W_OK):
-            _LOG.warning(
+            text = (
                 "%s=%r cannot be used: expected a directory that can be written, set before "
-                "prometheus_client is imported; the metrics of this process are not in Prometheus",
-                VARIABLE,
-                os.environ.get(VARIABLE),
+                "prometheus_client is imported; the metrics of this process are not in Prometheus"
             )
+            _LOG.warning(text, VARIABLE, os.environ.get(VARIABLE))
             return
         self._running = True
         atexit.register(self._exit)

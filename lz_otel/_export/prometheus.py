@@ -89,13 +89,12 @@ class _Layout:
         head = f"{self.sample}_bucket{{{self._before_le % values[: self._split]}"
         tail = f"{self._after_le % values[self._split :]}}} "
         lines = [
-            f"{head}{le}{tail}{n}.0\n" if n < 1_000_000 else f"{head}{le}{tail}{_float(n)}\n"
+            f"{head}{le}{tail}{n}.0" if n < 1_000_000 else f"{head}{le}{tail}{_float(n)}"
             for le, n in zip(self._les, accumulate(value.counts), strict=True)
         ]
         braces = self._braces % values
-        lines.append(f"{self.sample}_count{braces}{_float(value.count)}\n")
-        lines.append(f"{self.sample}_sum{braces}{_float(value.sum)}\n")
-        return "".join(lines)
+        count, total = f"_count{braces}{_float(value.count)}", f"_sum{braces}{_float(value.sum)}"
+        return "\n".join([*lines, f"{self.sample}{count}", f"{self.sample}{total}", ""])
 
     def empty_family(self) -> Family:
         return Family(self.family, self.doc, self.type)
@@ -189,11 +188,13 @@ class PrometheusExporter:
         except ValueError as error:  # DuplicateTimeseries
             self._alone = True
             clashes = sorted(getattr(error, "duplicates", ()))
+            named = ", ".join(clashes[:3]) or error
+            more = f" and {len(clashes) - 3} more" if len(clashes) > 3 else ""
             _LOG.warning(
                 "The Prometheus registry already has series of these names, "
                 "so those of lz_otel are left out of it: %s%s",
-                ", ".join(clashes[:3]) or error,
-                f" and {len(clashes) - 3} more" if len(clashes) > 3 else "",
+                named,
+                more,
             )
         else:
             self._registered = True
@@ -236,12 +237,11 @@ class PrometheusExporter:
             return encoder(self._registry)
         except Exception as error:  # noqa: BLE001 - a collector of the host or of a library
             if self._others_failed.acquire(False):
-                _LOG.warning(
+                text = (
                     "Another collector in the Prometheus registry fails (%s); "
-                    "port %s shows the series of lz_otel only",
-                    type(error).__name__,
-                    self.port,
+                    "port %s shows the series of lz_otel only"
                 )
+                _LOG.warning(text, type(error).__name__, self.port)
             return b""
         finally:
             self.collector.muted.on = False
