@@ -12,35 +12,17 @@ from typing import NamedTuple
 
 MAX_ENTITIES = 128
 
-_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "email",
-        re.compile(
-            r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{2,63}){1,4}"
-        ),
-    ),
-    (
-        "uuid",
-        re.compile(r"(?<![0-9A-Za-z-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])"),
-    ),
-    (
-        "iban",
-        re.compile(
-            r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?(?![0-9A-Za-z])"
-        ),
-    ),
+_EXPRESSIONS = {
+    "email": r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{2,63}){1,4}",
+    "uuid": r"(?<![0-9A-Za-z-])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z-])",
+    "iban": r"(?<![0-9A-Za-z])[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?(?![0-9A-Za-z])",
     # A named number: "order 12345", "Order-No. AB-123", "订单号：12345"; and "#12345"
-    (
-        "order",
-        re.compile(
-            r"(?:(?<![A-Za-z])(?:order|invoice|ticket|case|booking|tracking|customer|account)"
-            r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)"
-            r"[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
-            re.IGNORECASE,
-        ),
-    ),
-    ("phone", re.compile(r"(?<![\w.+/-])\+?\(?[0-9](?:[ ().-]{0,2}[0-9]){8,14}(?![\w/-])")),
-)
+    "order": r"(?i)(?:(?<![A-Za-z])(?:order|invoice|ticket|case|booking|tracking|customer|account)"
+    r"(?:[ -]?(?:number|no\.?|id))?|订单号?|单号|发票号?|工单号?|#)"
+    r"[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
+    "phone": r"(?<![\w.+/-])\+?\(?[0-9](?:[ ().-]{0,2}[0-9]){8,14}(?![\w/-])",
+}
+_PATTERNS = tuple((kind, re.compile(expression)) for kind, expression in _EXPRESSIONS.items())
 _DATE = re.compile(
     r"(?:19|20)[0-9]{2}[-./ ](?:0?[1-9]|1[0-2])[-./ ]|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:[0-2][0-9]|3[01])"
 )
@@ -115,9 +97,7 @@ def _plain(kind: str, raw: str) -> str | None:
     if kind == "email":
         return raw.lower()
     if kind == "phone":
-        if _DATE.match(raw):
-            return None
-        return _DIGITS.sub("", raw)
+        return None if _DATE.match(raw) else _DIGITS.sub("", raw)
     plain = _NOT_PLAIN.sub("", raw.lower())
     if kind == "order" and not any(char.isdigit() for char in plain):
         return None

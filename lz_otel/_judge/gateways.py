@@ -93,17 +93,8 @@ def _of_user_header(value: str, hit: str) -> str | None:
     return decision if decision != _HIT else None
 
 
-def _of_gateway(value: str) -> str | None:
-    return _WORDS.get(" ".join(value.lower().split()))
-
-
-def _of_litellm(value: str) -> str | None:
-    """Read LiteLLM's key of the stored answer: its presence is a hit."""
-    return _HIT if value.strip() else None
-
-
-def _of_x_cache_status(value: str) -> str | None:
-    return _X_CACHE_STATUS.get(value.strip().lower())
+def _of_words(words: dict[str, str]) -> Callable[[str], str | None]:
+    return lambda value: words.get(" ".join(value.lower().split()))
 
 
 def _of_x_cache(value: str) -> str | None:
@@ -130,13 +121,13 @@ def _of_cache_status(value: str) -> str | None:
 
 
 _BY_TRUST: tuple[tuple[str, Callable[[str], str | None]], ...] = (
-    ("cf-aig-cache-status", _of_gateway),
-    ("x-portkey-cache-status", _of_gateway),
-    ("x-openrouter-cache-status", _of_gateway),
-    ("helicone-cache", _of_gateway),
-    ("x-litellm-cache-key", _of_litellm),
+    ("cf-aig-cache-status", _of_words(_WORDS)),
+    ("x-portkey-cache-status", _of_words(_WORDS)),
+    ("x-openrouter-cache-status", _of_words(_WORDS)),
+    ("helicone-cache", _of_words(_WORDS)),
+    ("x-litellm-cache-key", lambda value: _HIT if value.strip() else None),  # that of the stored answer
     ("cache-status", _of_cache_status),
-    ("x-cache-status", _of_x_cache_status),
+    ("x-cache-status", _of_words(_X_CACHE_STATUS)),
     ("x-cache", _of_x_cache),
 )
 CACHE_HEADERS = frozenset(name for name, _ in _BY_TRUST)

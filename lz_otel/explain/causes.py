@@ -89,18 +89,17 @@ def causes(prompt: PromptParts) -> tuple[Cause, ...]:
 
 def _names(prompt: PromptParts) -> Iterator[str]:
     instructions, system = prompt.instructions, prompt.system
-    for name, pattern in (
-        ("thinking_words", _THINKING),
-        ("vague_quantity", _VAGUE),
-        ("in_context_examples", _EXAMPLES),
+    for name, pattern, text in (
+        ("thinking_words", _THINKING, instructions),
+        ("vague_quantity", _VAGUE, instructions),
+        ("in_context_examples", _EXAMPLES, instructions),
+        ("full_width_punctuation", _FULL_WIDTH, prompt.text),
+        ("base64_payload", _BASE64, prompt.text),
     ):
-        if pattern.search(instructions):
+        if pattern.search(text):
             yield name
     if _SHORT.search(instructions) and _LONG.search(instructions):
         yield "contradictory_demands"
-    for name, pattern in (("full_width_punctuation", _FULL_WIDTH), ("base64_payload", _BASE64)):
-        if pattern.search(prompt.text):
-            yield name
     if _unclosed(prompt.text):
         yield "unclosed_structure"
     if prompt.region is not None and prompt.region.strip().lower() != "us-east-1":
@@ -126,13 +125,12 @@ def _names(prompt: PromptParts) -> Iterator[str]:
 def _unclosed(text: str) -> bool:
     """Whether a bracket stays open. ``<`` counts only where it begins a tag (``a < b`` does not)."""
     depth = {"{": 0, "[": 0}
+    openers = {"}": "{", "]": "["}
     for char in text:
         if char in depth:
             depth[char] += 1
-        elif char == "}" and depth["{"]:
-            depth["{"] -= 1
-        elif char == "]" and depth["["]:
-            depth["["] -= 1
+        elif char in openers and depth[openers[char]]:
+            depth[openers[char]] -= 1
     return any(depth.values()) or re.search(r"</?[A-Za-z][^<>]*(?:<|$)", text) is not None
 
 

@@ -69,15 +69,9 @@ class PromptParts(NamedTuple):
                 user.append(text)
             pieces.append(text)
         lowered = {k.lower(): v for k, v in (headers or {}).items()}
-        return cls(
-            system,
-            tuple(user),
-            "\n".join(pieces),
-            "\n".join([system, *user[-1:]]),
-            _schema(fields),
-            fields.get("temperature") is not None,
-            lowered.get("anthropic-region"),
-        )
+        text, instructions = "\n".join(pieces), "\n".join([system, *user[-1:]])
+        temperature, region = fields.get("temperature") is not None, lowered.get("anthropic-region")
+        return cls(system, tuple(user), text, instructions, _schema(fields), temperature, region)
 
 
 def _text(content: object) -> str:

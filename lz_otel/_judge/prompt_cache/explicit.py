@@ -32,25 +32,13 @@ ONE_STATE = {"expired": "expired", "busy": "first_use"}
 
 # Shortest prefix that is cached, tokens: (least, most) where sources disagree (D).
 _MINIMUM: tuple[tuple[str, int, int], ...] = (
-    ("claude-fable-5-1", 512, 512),
-    ("claude-mythos-5-1", 512, 512),
-    ("claude-fable-5", 512, 2048),
-    ("claude-mythos-5", 512, 512),
-    ("claude-mythos-preview", 2048, 2048),
-    ("claude-opus-5", 512, 512),
-    ("claude-sonnet-5-5", 512, 512),
-    ("claude-haiku-5-5", 512, 512),
-    ("claude-opus-4-8", 1024, 4096),
-    ("claude-opus-4-7", 2048, 4096),
-    ("claude-opus-4-6", 4096, 4096),
-    ("claude-opus-4-5", 4096, 4096),
-    ("claude-haiku-4-5", 4096, 4096),
-    ("claude-sonnet-4-6", 1024, 2048),
-    ("claude-3-5-haiku", 2048, 2048),
-    ("claude-haiku-3-5", 2048, 2048),
-    ("claude-sonnet-", 1024, 1024),
-    ("claude-opus-4", 1024, 1024),
-)
+    ("claude-fable-5-1", 512, 512), ("claude-mythos-5-1", 512, 512), ("claude-fable-5", 512, 2048),
+    ("claude-mythos-5", 512, 512), ("claude-mythos-preview", 2048, 2048), ("claude-opus-5", 512, 512),
+    ("claude-sonnet-5-5", 512, 512), ("claude-haiku-5-5", 512, 512), ("claude-opus-4-8", 1024, 4096),
+    ("claude-opus-4-7", 2048, 4096), ("claude-opus-4-6", 4096, 4096), ("claude-opus-4-5", 4096, 4096),
+    ("claude-haiku-4-5", 4096, 4096), ("claude-sonnet-4-6", 1024, 2048), ("claude-3-5-haiku", 2048, 2048),
+    ("claude-haiku-3-5", 2048, 2048), ("claude-sonnet-", 1024, 1024), ("claude-opus-4", 1024, 1024),
+)  # fmt: skip
 _ANY = (512, 4096)
 
 
