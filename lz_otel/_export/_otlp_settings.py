@@ -40,12 +40,7 @@ def protocol(signal: str) -> str:
 
 
 def exporter_class(path: str, protocol: str, purpose: str) -> Any:
-    """Import an exporter of the SDK.
-
-    Args:
-        path: module and class, such as ``trace_exporter.OTLPSpanExporter``.
-        protocol: ``grpc`` or ``http/protobuf``.
-        purpose: what needs it, for the error.
+    """Import an exporter of the SDK by its path, such as ``trace_exporter.OTLPSpanExporter``.
 
     Raises:
         MissingDependencyError: its package is not installed.

@@ -152,11 +152,7 @@ def endpoint(exporter: object) -> str:
 
 
 class Outage:
-    """The state of one receiver, logged when it changes.
-
-    Args:
-        target: what to call it in the log.
-    """
+    """The state of one receiver, called ``target`` in the log, logged when it changes."""
 
     def __init__(self, target: str) -> None:
         self._target = target

@@ -142,11 +142,9 @@ def _hint(error: OSError) -> str:
 
 
 class MetricsServer:
-    """Listens from `start` to `stop`.
+    """Listens from `start` to `stop`, on port 0 for any free one.
 
     Args:
-        host: address or name to bind.
-        port: port, 0 for any free one.
         expose: called with the ``Accept`` header and the ``name[]`` parameters, gives body and content type.
         quiet: whether a taken port is normal (another worker has it), and tried again every few seconds.
     """
@@ -235,8 +233,7 @@ class MetricsServer:
     def after_fork_in_child(self, store: Store) -> None:
         """Close the parent's socket in this process; serve where the parent did, or tried to.
 
-        Args:
-            store: the child begins at its first call.
+        The child begins at its first call (`FirstCall`).
         """
         self._forget_first_call()
         self._lock = threading.Lock()

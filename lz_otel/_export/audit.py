@@ -78,11 +78,6 @@ def _count_fault() -> None:
 class AuditLog:
     """The audit log: filled by the calls, written by a thread of its own, bounded in between.
 
-    Args:
-        path: file to append to; made with mode 0600.
-        max_bytes: size at which it is rotated.
-        backups: how many rotated files are kept.
-
     Raises:
         ConfigurationError: the file cannot be written.
     """

@@ -134,11 +134,7 @@ def _mode(metric: Metric) -> str:
 class MultiprocessExporter:
     """Writes every measurement to the process's files; one of the processes serves the merged series.
 
-    Args:
-        store: the numbers.
-        host: address to listen on; ``OTEL_EXPORTER_PROMETHEUS_HOST``.
-        port: port to listen on; ``OTEL_EXPORTER_PROMETHEUS_PORT``. The first process that gets it
-            serves for all; the others try again every few seconds, and silently.
+    The first process that gets the port serves for all; the others try again every few seconds, and silently.
     """
 
     def __init__(self, store: Store, host: str, port: int) -> None:

@@ -55,12 +55,9 @@ SHORTEST = 2.0  # seconds that one push may take even when the interval is short
 
 
 class PushExporter:
-    """Pushes the store through an exporter of the SDK. Subclasses say which.
+    """Pushes the store through an exporter of the SDK, with a limit of time for each push.
 
-    Args:
-        store: the numbers.
-        interval_s: seconds between two pushes; ``OTEL_METRIC_EXPORT_INTERVAL``.
-        timeout_s: most seconds for one push; ``OTEL_METRIC_EXPORT_TIMEOUT``.
+    Subclasses say which exporter.
     """
 
     target = "exporter"

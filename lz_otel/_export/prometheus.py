@@ -152,13 +152,9 @@ class StoreCollector:
 
 
 class PrometheusExporter:
-    """The store in a registry, and on ``http://host:port/metrics``.
+    """The store in a registry (that of prometheus_client if not given), and on ``http://host:port/metrics``.
 
-    Args:
-        store: the numbers.
-        host: address to listen on; ``OTEL_EXPORTER_PROMETHEUS_HOST``.
-        port: port to listen on; ``OTEL_EXPORTER_PROMETHEUS_PORT``. 0 picks a free one.
-        registry: where the series also appear; the default registry of prometheus_client if not given.
+    Port 0 picks a free one.
     """
 
     def __init__(self, store: Store, host: str, port: int, registry: CollectorRegistry | None = None) -> None:
@@ -214,9 +210,8 @@ class PrometheusExporter:
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
         """Return the body and content type of an answer: everything in the registry, ours included.
 
-        Args:
-            accept: the ``Accept`` header; chooses between the text format and OpenMetrics.
-            names: sample names to restrict the answer to; empty for all.
+        ``accept`` is the header, which chooses between the text format and OpenMetrics; ``names`` are sample
+        names to restrict the answer to, empty for all.
         """
         encoder, content_type = choose_encoder(accept)
         if names:

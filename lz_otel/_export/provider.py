@@ -99,12 +99,7 @@ _known: WeakKeyDictionary[Any, _Instruments] = WeakKeyDictionary()
 
 
 class ProviderExporter:
-    """Hands the store to a MeterProvider.
-
-    Args:
-        store: the numbers.
-        meter_provider: the application's provider; the global one if not given.
-    """
+    """Hands the store to a MeterProvider: the application's, or else the global one."""
 
     port = None
 

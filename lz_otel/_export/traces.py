@@ -70,11 +70,7 @@ class _Watched(SpanExporter):
 
 
 class OwnSpans:
-    """The provider that lz_otel has made, and the thread that sends what waits in it.
-
-    Args:
-        exporters: where the spans go, in batches.
-    """
+    """The provider that lz_otel has made, and the thread that sends what waits in it, in batches."""
 
     def __init__(self, exporters: Sequence[SpanExporter]) -> None:
         self._watched = [_Watched(exporter) for exporter in exporters]
@@ -162,10 +158,7 @@ def _taken() -> bool:
 
 
 def check_settings(names: tuple[str, ...]) -> None:
-    """Check the settings of OpenTelemetry before anything is changed, if they are going to be used.
-
-    Args:
-        names: the exporters of spans.
+    """Check the settings of these exporters of spans before anything is changed, if they are to be used.
 
     Raises:
         ConfigurationError: one cannot be used.

@@ -23,7 +23,6 @@ class Judge:
     """Tells of each call whether one mechanism has served it.
 
     Args:
-        signals: the table of wire markers in force.
         prices: price table, for what a hit saved; ``None``: savings stay unknown.
         counted: answers of token counting, shared by the mechanisms that use them.
         miss_reasons: whether to tell why a prompt cache was missed; of no meaning to the others.

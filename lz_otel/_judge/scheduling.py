@@ -39,7 +39,6 @@ class Budget:
     Args:
         share: of one core, on the average.
         limit: seconds saved up, and there at the start: that long a burst is looked at in full.
-        clock: monotonic seconds.
     """
 
     def __init__(

@@ -147,9 +147,7 @@ TABLE: tuple[Signal, ...] = (
 class Signals:
     """The table in force, with what is needed to find markers quickly.
 
-    Args:
-        rows: the rows in force.
-        response_cache_header: header of the user's own gateway, ``(name, value)`` in lower case.
+    ``response_cache_header`` is that of the user's own gateway: ``(name, value)`` in lower case.
     """
 
     def __init__(

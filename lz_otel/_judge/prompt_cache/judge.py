@@ -10,7 +10,6 @@ Why a miss: the vendor's own diagnosis where it gives one; else by following the
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
@@ -139,7 +138,7 @@ class PromptCacheJudge(Judge):
         facts = call.facts
         nothing = not read and not written
         if not self.miss_reasons:
-            least, _ = _minimum(facts.request_model or "", facts.provider)
+            least, _ = minimum_tokens(_bare(facts.request_model), facts.provider)
             return "below_minimum" if nothing and (facts.input_tokens or 0) < least else None
         request = call.request
         top = facts.request_fields  # what the extract stage has decoded holds the same slices
@@ -163,7 +162,7 @@ class PromptCacheJudge(Judge):
         if not self.miss_reasons or tokens < MINIMUM:
             return None
         seen = self._seen(call, read, written)
-        named = facts.provider == "other" and _bare(facts.request_model or "").startswith(_OPENAI_MODELS)
+        named = facts.provider == "other" and _bare(facts.request_model).startswith(_OPENAI_MODELS)
         if facts.provider not in _OPENAI and not named:
             # Lifetimes and steps of other vendors are not documented: only a first use is sure.
             place = seen.place
@@ -179,7 +178,7 @@ class PromptCacheJudge(Judge):
         place = self._places.get(name)
         if place is None:
             scope, model = hash((facts.provider, host, workspace)), hash(facts.request_model)
-            minimum = _minimum(facts.request_model or "", facts.provider)
+            minimum = minimum_tokens(_bare(facts.request_model), facts.provider)
             place = Place(scope, model, minimum, hash((scope, model)), hash((scope, hash(call.route))))
             self._places.put(name, place)
         start, first = call.started_at, call.first_byte_at
@@ -235,14 +234,9 @@ def _below_minimum(facts: Facts, prompt: PromptDigests, least: int, most: int) -
     return "below_minimum" if total < most or (share < 1.0 and total * share / 2 < most) else None
 
 
-@lru_cache(256)
-def _minimum(model: str, provider: str) -> tuple[int, int]:
-    return minimum_tokens(_bare(model), provider)
-
-
-def _bare(model: str) -> str:
+def _bare(model: str | None) -> str:
     """Return the model id without the prefixes of gateways and regions."""
-    name = model.rsplit("/", 1)[-1]
+    name = (model or "").rsplit("/", 1)[-1]
     at = name.find("claude")
     return name[at:] if at > 0 else name
 
