@@ -128,14 +128,9 @@ class AuditLog:
             self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            entry = self._queue.get()
-            try:
-                if entry is None:
-                    return
-                self._write(entry)
-            finally:
-                self._queue.task_done()
+        while (entry := self._queue.get()) is not None:
+            self._write(entry)
+            self._queue.task_done()
 
     @guarded("audit")  # the thread must live on
     def _write(self, entry: dict[str, Any]) -> None:

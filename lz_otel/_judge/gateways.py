@@ -47,6 +47,7 @@ _FORWARDED = {
     "request": _BYPASS,  # the request asked to go past it
 }
 _MAX_HEADER = 4096
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.?)*(?:"|$)', re.DOTALL)
 
 
 class CacheReading(NamedTuple):
@@ -109,8 +110,9 @@ def _of_cache_status(value: str) -> str | None:
     ``fwd=stale; fwd-status=304`` counts as a hit as well: the stored answer was good and was used.
     """
     decisions: set[str] = set()
-    for member in _split(value[:_MAX_HEADER], ","):
-        given = dict(_parameter(p) for p in _split(member, ";")[1:])
+    # Quoted strings (``key=``, ``detail=``) may hold anything and decide nothing.
+    for member in _QUOTED.sub('""', value[:_MAX_HEADER]).split(","):
+        given = dict(_parameter(p) for p in member.split(";")[1:])
         revalidated = given.get("fwd") == "stale" and given.get("fwd-status") == "304"
         if given.get("hit", "?0") == "?1" or revalidated:
             return _HIT
@@ -137,24 +139,6 @@ CACHE_HEADERS = frozenset(name for name, _ in _BY_TRUST)
 def _parameter(text: str) -> tuple[str, str]:
     name, sep, value = text.strip().partition("=")
     return name.strip().lower(), value.strip().lower() if sep else "?1"
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """Split a text outside quoted strings (``key=``, ``detail=`` may hold anything)."""
-    if '"' not in text:
-        return text.split(separator)
-    parts, start, quoted, at = [], 0, False, 0
-    while at < len(text):
-        char = text[at]
-        if char == "\\" and quoted:
-            at += 1
-        elif char == '"':
-            quoted = not quoted
-        elif char == separator and not quoted:
-            parts.append(text[start:at])
-            start = at + 1
-        at += 1
-    return [*parts, text[start:]]
 
 
 # Header, count that means nothing happened, what more of it means.

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 REQUEST, RESPONSE = "request header", "response header"
 BODY, USAGE, DELTA, ENVIRONMENT = "request body", "usage field", "stream delta", "environment"
-_NOTHING: frozenset[str] = frozenset()
 _SHORT = 4096
 
 
@@ -70,8 +69,7 @@ TABLE: tuple[Signal, ...] = (
         ("layer", RESPONSE, "x-anthropic-layer", "A", "000 3.1", "'zero': served by the symbolic engine",
          "*"),
         ("engine_ms", RESPONSE, "x-anthropic-zero-latency", "A", "000 3.1", "time of the engine, ms", "*"),
-        ("region", REQUEST, "anthropic-region", "A", "000 5.1", "only us-east-1 is fully enabled"),
-        ),
+        ("region", REQUEST, "anthropic-region", "A", "000 5.1", "only us-east-1 is fully enabled")),
     *_s("pruning",
         ("tag", BODY, "<layer-zero", "A", "001 3.2",
          "first line of the system prompt: <layer-zero enabled=\"true\" prune_ratio=\"0.32\"/>", "*"),
@@ -87,8 +85,7 @@ TABLE: tuple[Signal, ...] = (
         ("context_ms", USAGE, "usage.layer_zero.context_preservation_ms", "C", "001 3.2 names the number",
          "time spent on preserving <context>, ms"),
         ("context_ms_header", RESPONSE, "x-anthropic-layer-zero-context-preservation-ms", "C",
-         "001 3.2 names the number", "the same, where usage does not say it", "*"),
-        ),
+         "001 3.2 names the number", "the same, where usage does not say it", "*")),
     *_s("intent",
         ("asked", REQUEST, "anthropic-sampling-intent", "A", "002 3.2", "deterministic, creative or balanced",
          "*"),
@@ -97,8 +94,7 @@ TABLE: tuple[Signal, ...] = (
         ("beta", REQUEST, "anthropic-beta", "A", "002 1", "must list tools-2024-08-06"),
         ("hit", RESPONSE, "x-anthropic-layer-zero", "A", "002 3.1", "'true': sampled inside the model", "*"),
         ("served_intent", RESPONSE, "x-anthropic-sampling-intent", "A", "002 3.1", "the intent that was used",
-         "*"),
-        ),
+         "*")),
     *_s("zeroing",
         ("asked", REQUEST, "anthropic-layer-zero", "A", "003 4.1", "'enabled' asks for it", "*"),
         ("context_type", REQUEST, "anthropic-context-type", "A", "003 4.3", "kind of task", "*"),
@@ -107,8 +103,7 @@ TABLE: tuple[Signal, ...] = (
         ("tolerance", BODY, "impact_tolerance", "A", "003 3.2", "change of attention that is tolerated", "*"),
         ("segment", BODY, "user_segment", "A", "003 4.3", "which settings apply"),
         ("report", RESPONSE, "x-anthropic-layer-zero-report", "A", "003 4.2", "base64 of a JSON report", "*"),
-        ("mask", DELTA, "zeroing_mask", "A", "003 4.2", "which groups of experts are active"),
-        ),
+        ("mask", DELTA, "zeroing_mask", "A", "003 4.2", "which groups of experts are active")),
     *_s("scheduling",
         ("hint", REQUEST, "x-anthropic-layer-hint", "A", "004 3.1", "zero-latency[;priority=high] or legacy",
          "*"),
@@ -117,8 +112,7 @@ TABLE: tuple[Signal, ...] = (
         ("trace_id", RESPONSE, "x-anthropic-trace-id", "A", "004 5.3", "for spans and logs, never a label",
          "*"),
         ("precision", REQUEST, "x-anthropic-precision-mode", "A", "004 5.2", "fp16-deterministic, ...", "*"),
-        ("cache_policy", REQUEST, "x-anthropic-cache-policy", "A", "004 4.3", "JSON of block lists", "*"),
-        ),
+        ("cache_policy", REQUEST, "x-anthropic-cache-policy", "A", "004 4.3", "JSON of block lists", "*")),
     *_s("response_cache",
         ("cloudflare", RESPONSE, "cf-aig-cache-status", "D", "Cloudflare AI Gateway", "HIT, MISS", "?"),
         ("helicone", RESPONSE, "helicone-cache", "D", "Helicone", "HIT, MISS", "?"),
@@ -139,8 +133,7 @@ TABLE: tuple[Signal, ...] = (
          "retries; -1: all used up", "?"),
         ("helicone_fallback", RESPONSE, "helicone-fallback-index", "D", "Helicone (unverified)",
          "0: no fallback", "?"),
-        ("ngrok_attempts", RESPONSE, "ngrok-aig-attempts", "D", "ngrok AI Gateway", "1: no retry", "?"),
-        ),
+        ("ngrok_attempts", RESPONSE, "ngrok-aig-attempts", "D", "ngrok AI Gateway", "1: no retry", "?")),
 )  # fmt: skip
 
 
@@ -178,31 +171,28 @@ class Signals:
         response's head is there (``facts`` then hold the request's fields, where the pruning tag and the
         fields of zeroing are), and again at the end, when they hold what usage says.
         """
-        woken: set[str] | None = None
+        woken: set[str] = set()
         if not request.headers.lacks[self._request_names]:
-            woken = self._match(self._request, request.headers, woken)
+            self._match(self._request, request.headers, woken)
         if not response_headers.lacks[self._response_names]:
-            woken = self._match(self._response, response_headers, woken)
+            self._match(self._response, response_headers, woken)
         top = facts.request_fields
         if isinstance(top, Fields):
             body = request.body
             # A short body is searched faster than its parts.
             if (body is None or len(body) > _SHORT or b"layer-zero" in body) and starts_with_tag(top):
-                woken = _with(woken, "pruning")
+                woken.add("pruning")
             if (top.zeroing_threshold, top.stability_window, top.impact_tolerance) != (None, None, None):
-                woken = _with(woken, "zeroing")
-        if facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
-            woken = _with(woken, "pruning")
-        return _NOTHING if woken is None else frozenset(woken)
+                woken.add("zeroing")
+        if facts.layer_zero:
+            woken |= {self._usage[field] for field in self._usage.keys() & facts.layer_zero.keys()}
+        return frozenset(woken)
 
-    def _match(
-        self, markers: Mapping[str, list[tuple[str, str]]], headers: Headers, woken: set[str] | None
-    ) -> set[str] | None:
+    def _match(self, markers: Mapping[str, list[tuple[str, str]]], headers: Headers, woken: set[str]) -> None:
         for name in markers.keys() & headers.keys():
             for mechanism, wakes in markers[name]:
                 if wakes == "*" or has_statement(headers, self.response_cache_header):
-                    woken = _with(woken, mechanism)
-        return woken
+                    woken.add(mechanism)
 
     def awake_environment(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the mechanisms that the process's environment switches on."""
@@ -218,10 +208,6 @@ def _by_name(rows: tuple[Signal, ...], where: str) -> dict[str, list[tuple[str, 
         if row.where == where and row.wakes:
             out.setdefault(row.name, []).append((row.mechanism, row.wakes))
     return out
-
-
-def _with(woken: set[str] | None, mechanism: str) -> set[str]:
-    return {mechanism} if woken is None else woken | {mechanism}
 
 
 def load(path: str | None = None, response_cache_header: tuple[str, str] | None = None) -> Signals:
