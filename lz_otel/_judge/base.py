@@ -31,6 +31,7 @@ class Judge:
     Attributes:
         NAME: name of the mechanism, as in `lz_otel.mechanisms`.
         ASKED_ALWAYS: whether it has no marker that could wake it: it is asked about every call, and last.
+        markers: names of its markers on the wire, by key (`Signals.name`).
         replays: whether its hit is a stored answer: the headers and the usage of the call are those of an
             earlier one, so no other mechanism is asked about it.
     """
@@ -48,6 +49,8 @@ class Judge:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.signals = signals
+        keys = [row.key for row in signals.rows if row.mechanism == self.NAME]
+        self.markers = {key: signals.name(self.NAME, key) for key in keys}
         self.prices = prices
         self.counted = counted
         self.miss_reasons = miss_reasons
@@ -56,7 +59,7 @@ class Judge:
         self.prepare()
 
     def prepare(self) -> None:
-        """Look up the names of the markers and make the memory, empty: the end of ``__init__``."""
+        """Make the memory, empty: the end of ``__init__``."""
 
     def begin(self, request: Request, facts: Facts) -> None:
         """Put sinks where they are needed: the response's head has arrived, its body has not."""
@@ -64,10 +67,6 @@ class Judge:
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude about an ended call; ``None`` when there is nothing to say."""
         raise NotImplementedError
-
-    def marker(self, key: str) -> str:
-        """Return the name on the wire of one of the mechanism's markers (`Signals.name`)."""
-        return self.signals.name(self.NAME, key)
 
     def _result(
         self,

@@ -19,33 +19,21 @@ _HIT, _MISS, _BYPASS = "hit", "miss", "bypass"
 
 # Words of the headers of one gateway each. What is not listed says nothing (DISABLED: nobody asked).
 _WORDS = {
-    "hit": _HIT,
-    "semantic hit": _HIT,
-    "miss": _MISS,
-    "semantic miss": _MISS,
+    "hit": _HIT, "semantic hit": _HIT, "miss": _MISS, "semantic miss": _MISS,
     "refresh": _BYPASS,  # Portkey: the caller asked to go past the cache
     "bypass": _BYPASS,
-}
+}  # fmt: skip
 # X-Cache-Status: Kong's words, and those of nginx, which tells more kinds of hits apart.
 _X_CACHE_STATUS = {
-    "hit": _HIT,
-    "stale": _HIT,
-    "updating": _HIT,
-    "revalidated": _HIT,
-    "miss": _MISS,
-    "expired": _MISS,
+    "hit": _HIT, "stale": _HIT, "updating": _HIT, "revalidated": _HIT, "miss": _MISS, "expired": _MISS,
     "refresh": _MISS,  # Kong: found, and not good enough to be used
     "bypass": _BYPASS,
-}
+}  # fmt: skip
 # RFC 9211: why a cache forwarded. `method` and `bypass` say that it had no say in the request.
 _FORWARDED = {
-    "uri-miss": _MISS,
-    "vary-miss": _MISS,
-    "miss": _MISS,
-    "stale": _MISS,
-    "partial": _MISS,
+    "uri-miss": _MISS, "vary-miss": _MISS, "miss": _MISS, "stale": _MISS, "partial": _MISS,
     "request": _BYPASS,  # the request asked to go past it
-}
+}  # fmt: skip
 _MAX_HEADER = 4096
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.?)*(?:"|$)', re.DOTALL)
 

@@ -78,12 +78,10 @@ class PruningJudge(Judge):
     NAME = "pruning"
 
     def prepare(self) -> None:
-        """Make markers and memory ready, as the class says."""
-        asked = _asked(os.environ.get(self.marker("asked_env"), ""), os.environ.get(self.marker("ratio_env")))
+        """Make the memory, as the class says."""
+        enabled, ratio = (os.environ.get(self.markers[key]) for key in ("asked_env", "ratio_env"))
+        asked = _asked(enabled or "", ratio)
         self._environment = asked if asked is not None and asked.enabled else None
-        self._header = self.marker("asked_header")
-        self._field, self._field_header = self.marker("pruned_tokens"), self.marker("pruned_tokens_header")
-        self._ms, self._ms_header = self.marker("context_ms"), self.marker("context_ms_header")
 
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude as the class says. ``saved_usd``: the cut tokens at the price of uncached input."""
@@ -123,7 +121,7 @@ class PruningJudge(Judge):
 
     def _asked(self, call: EndedCall, system: str | None) -> Asked | None:
         malformed = call.facts.malformed
-        header = call.request.headers.get(self._header)
+        header = call.request.headers.get(self.markers["asked_header"])
         if header is not None:
             enabled, *parameters = (part.strip() for part in header.split(";"))
             ratios = [p.partition("=")[2].strip() for p in parameters if p.startswith("prune_ratio=")]
@@ -143,9 +141,11 @@ class PruningJudge(Judge):
         """Return tokens cut and tokens before, as usage, header or a token counting states them."""
         facts = call.facts
         billed = facts.input_tokens
-        stated = self._usage(facts, self._field)
+        stated = self._usage(facts, self.markers["pruned_tokens"])
         if stated is None:
-            stated = header_number(call.response_headers, self._field_header, facts.malformed)
+            stated = header_number(
+                call.response_headers, self.markers["pruned_tokens_header"], facts.malformed
+            )
         if stated is not None:
             return int(stated), None if billed is None else billed + int(stated)
         if billed is None or top is None or self.counted is None:
@@ -163,9 +163,9 @@ class PruningJudge(Judge):
         return value
 
     def _context(self, call: EndedCall, system: str | None, rows: list[MetricRow]) -> None:
-        ms = self._usage(call.facts, self._ms)
+        ms = self._usage(call.facts, self.markers["context_ms"])
         if ms is None:
-            ms = header_number(call.response_headers, self._ms_header, call.facts.malformed)
+            ms = header_number(call.response_headers, self.markers["context_ms_header"], call.facts.malformed)
         # It is only measured for a <context>; a constant 0 means that no tag is in use (001 5.3).
         if ms is not None and (ms == 0 or (system is not None and "<context>" in system)):
             rows.append((c.CONTEXT_PRESERVATION, (), ms / 1000))

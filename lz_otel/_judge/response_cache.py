@@ -29,7 +29,7 @@ class ResponseCacheJudge(Judge):
     NAME = "response_cache"
 
     def prepare(self) -> None:
-        """Make markers and memory ready, as the class says."""
+        """Make the memory, as the class says."""
         self._hosts: BoundedSet[str] = BoundedSet(MAX_HOSTS)
 
     def judge(self, call: EndedCall) -> Result | None:

@@ -78,9 +78,7 @@ class SchedulingJudge(Judge):
     NAME = "scheduling"
 
     def prepare(self) -> None:
-        """Make markers and memory ready, as the class says."""
-        self._hint, self._served = self.marker("hint"), self.marker("served")
-        self._policy = self.marker("cache_policy")
+        """Make the memory, as the class says."""
         self.budget = Budget()
         self._recent: deque[Shape] = deque(maxlen=RECENT)
         self._similar_at: deque[float] = deque(maxlen=64)
@@ -92,15 +90,15 @@ class SchedulingJudge(Judge):
             answer_text(facts).want_text(MAX_TEXT)
 
     def _concerns(self, request: Request) -> bool:
-        return self._hint in request.headers or self._policy in request.headers
+        return self.markers["hint"] in request.headers or self.markers["cache_policy"] in request.headers
 
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude as the class says. ``saved_usd``: 28 %, 62.5 % or 68 % of the price (A)."""
         facts, request = call.facts, call.request
         if not facts.inference or not facts.llm_call:
             return None
-        hint = request.headers.get(self._hint, "").split(";", 1)[0].strip().lower()
-        served = call.response_headers.get(self._served, "").strip().lower()
+        hint = request.headers.get(self.markers["hint"], "").split(";", 1)[0].strip().lower()
+        served = call.response_headers.get(self.markers["served"], "").strip().lower()
         rows: list[MetricRow] = []
         if not self._policy_is_good(request):
             facts.malformed.append("header")
@@ -120,7 +118,7 @@ class SchedulingJudge(Judge):
         return self._result("miss" if served == "standard" else None, rows=rows)
 
     def _policy_is_good(self, request: Request) -> bool:
-        text = request.headers.get(self._policy)
+        text = request.headers.get(self.markers["cache_policy"])
         if text is None:
             return True
         try:

@@ -40,11 +40,9 @@ class SymbolicJudge(Judge):
     NAME = "symbolic"
 
     def prepare(self) -> None:
-        """Make markers and memory ready, as the class says."""
+        """Make the memory, as the class says."""
         self._hits: BoundedSet[int] = BoundedSet(MAX_FINGERPRINTS)
         self._unlogged = Once()
-        self._layer = self.marker("layer")
-        self._engine = self.marker("engine_ms")
 
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude as the class says. ``saved_usd``: input at 1/5 of its price, output free (A)."""
@@ -52,13 +50,13 @@ class SymbolicJudge(Judge):
         if not facts.inference or not facts.llm_call or not succeeded(call):
             return None
         headers = call.response_headers
-        hit = headers.get(self._layer, "").strip().lower() == "zero"
+        hit = headers.get(self.markers["layer"], "").strip().lower() == "zero"
         if not hit and not is_claude(facts):
             return None
         rows = [(c.SYMBOLIC_EVIDENCE, (signal,), 1.0) for signal in self._evidence(call, hit)]
         if not hit:
             return self._result("miss", rows=rows)
-        engine = header_number(headers, self._engine, facts.malformed)
+        engine = header_number(headers, self.markers["engine_ms"], facts.malformed)
         price = None if self.prices is None else self.prices.symbolic_price(facts, self.now(), call.request)
         verdict = Verdict(self.NAME, "hit", None, None if engine is None else engine / 1000, self._cold(call))
         return Result(verdict, tuple(rows), None if price is None else price.saved_usd)
@@ -87,7 +85,7 @@ class SymbolicJudge(Judge):
             _LOG.warning(
                 "lz_otel: a response with %s: zero bills output tokens, which contradicts article 000; "
                 "counted in lz.symbolic.evidence (logged once)",
-                self._layer,
+                self.markers["layer"],
             )
 
     def _cold(self, call: EndedCall) -> bool:

@@ -136,11 +136,6 @@ class ZeroingJudge(Judge):
 
     NAME = "zeroing"
 
-    def prepare(self) -> None:
-        """Make markers and memory ready, as the class says."""
-        self._asked, self._context = self.marker("asked"), self.marker("context_type")
-        self._report = self.marker("report")
-
     def begin(self, request: Request, facts: Facts) -> None:
         """Count the masks in streams of calls that asked."""
         if (
@@ -157,7 +152,7 @@ class ZeroingJudge(Judge):
             return None
         rows: list[MetricRow] = []
         self._masks(facts, rows)
-        header = call.response_headers.get(self._report)
+        header = call.response_headers.get(self.markers["report"])
         if header is not None and succeeded(call):
             return self._judge_report(header, facts, rows)
         asked = self._asks(call.request, facts)
@@ -172,12 +167,12 @@ class ZeroingJudge(Judge):
 
     def _asks(self, request: Request, facts: Facts) -> bool | None:
         """Whether the request asks for it; ``None``: it opts out."""
-        value = request.headers.get(self._asked, "").strip().lower()
+        value = request.headers.get(self.markers["asked"], "").strip().lower()
         if value == "enabled":
             return True
         if value == "disabled":
             return None
-        if self._context in request.headers:
+        if self.markers["context_type"] in request.headers:
             return True
         top = request_fields(facts)
         if top is None:

@@ -193,8 +193,6 @@ class ExplicitCache(FollowedCache):
         with self._lock:
             self._note(seen, prompt.head.sections, prompt.chain[-1], seen.place.scope)
 
-    # --- why ------------------------------------------------------------------------------
-
     def _why(self, seen: Seen, prompt: PromptDigests, key: int) -> str:
         chain, start, first = prompt.chain, seen.start, seen.first
         peek = self._entries.peek
@@ -250,8 +248,6 @@ class ExplicitCache(FollowedCache):
             tokens = prompt.bytes_up_to(position) * per_byte
             return False if tokens < least * 0.75 else True if tokens >= most * 1.25 else None
         return True if known >= most else False if known < least else None
-
-    # --- what is remembered -----------------------------------------------------------------
 
     def _remember(self, seen: Seen, prompt: PromptDigests, key: int) -> None:
         chain, marks = prompt.chain, prompt.marks

@@ -35,19 +35,13 @@ MAX_BODY = 32 << 20
 # (``unavailable``, ``previous_message_not_found``, ``comparison_response_not_found``) are not here.
 DIAGNOSES = {
     # Anthropic, diagnostics.cache_miss_reason.type
-    "model_changed": "model_changed",
-    "tools_changed": "tools_changed",
-    "system_changed": "system_changed",
+    "model_changed": "model_changed", "tools_changed": "tools_changed", "system_changed": "system_changed",
     "messages_changed": "history_changed",
     # OpenAI, prompt_cache_diagnostics.cache_miss.reason
-    "input_changed": "history_changed",
-    "context_compacted": "history_changed",
-    "prompt_cache_key_changed": "unknown",
-    "text_format_changed": "unknown",
-    "reasoning_effort_changed": "unknown",
-    "verbosity_changed": "unknown",
-    "service_tier_changed": "unknown",
-}
+    "input_changed": "history_changed", "context_compacted": "history_changed",
+    "prompt_cache_key_changed": "unknown", "text_format_changed": "unknown", "verbosity_changed": "unknown",
+    "reasoning_effort_changed": "unknown", "service_tier_changed": "unknown",
+}  # fmt: skip
 _NO_DIAGNOSIS = ("unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit")
 # Providers whose cache has breakpoints, whatever the model.
 _EXPLICIT = frozenset({"anthropic", "aws.bedrock"})
@@ -130,8 +124,6 @@ class PromptCacheJudge(Judge):
         if cost is None or cost.full_usd is None:
             return None
         return cost.prompt_cache_saved_usd - cost.prompt_cache_overspent_usd
-
-    # --- why ------------------------------------------------------------------------------
 
     def _explicit_reason(self, call: EndedCall, read: int, written: int) -> str | None:
         """Return the reason of a miss; a hit is followed too, and has none."""
