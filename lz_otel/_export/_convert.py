@@ -36,15 +36,13 @@ def metrics_data(
     series: Sequence[Series],
     resource: Resource,
     scope: InstrumentationScope,
-    start_ns: int,
-    now_ns: int,
+    span: tuple[int, int],
     values: LabelValues,
 ) -> MetricsData:
-    """Return all points of a `Store.snapshot`, cumulative since ``start_ns`` (times: Unix nanoseconds).
+    """Return all points of a `Store.snapshot`, cumulative over a span (begin and end, Unix nanoseconds).
 
     Empty values stay as ``""``, so that all points of a metric have the same keys.
     """
-    span = (start_ns, now_ns)
     metrics = [Metric(s.metric.name, s.metric.doc, s.metric.unit, _data(s, span, values)) for s in series]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])
 

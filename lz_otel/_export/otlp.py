@@ -187,8 +187,8 @@ class PushExporter:
             scope = InstrumentationScope("lz_otel", __version__)
             began = self._store.started_ns
             # A clock that was set back would put points before their start, which receivers refuse.
-            now = max(began, time.time_ns())
-            data = metrics_data(series, self._identity.resource, scope, began, now, self._values)
+            span = (began, max(began, time.time_ns()))
+            data = metrics_data(series, self._identity.resource, scope, span, self._values)
             _outage.take_reason()
             self._pushing = None if last else exporter
             with suppress_instrumentation():

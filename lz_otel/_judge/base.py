@@ -76,9 +76,9 @@ class Judge:
         saved: float | None = None,
     ) -> Result | None:
         rows = tuple(rows)
-        if decision is None:
-            return Result(None, rows) if rows else None
-        return Result(Verdict(self.NAME, decision, reason), rows, saved)
+        if decision is not None:
+            return Result(Verdict(self.NAME, decision, reason), rows, saved)
+        return Result(None, rows) if rows else None
 
 
 def succeeded(call: EndedCall) -> bool:
@@ -89,7 +89,5 @@ def succeeded(call: EndedCall) -> bool:
 
 def is_claude(facts: Facts) -> bool:
     """Whether a call went to a Claude model, on whatever platform."""
-    return (
-        facts.provider == "anthropic"
-        or "claude" in (facts.request_model or facts.response_model or "").lower()
-    )
+    model = facts.request_model or facts.response_model or ""
+    return facts.provider == "anthropic" or "claude" in model.lower()

@@ -8,7 +8,10 @@ and every repetition is bounded.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAX_ENTITIES = 128
 
@@ -22,7 +25,8 @@ _EXPRESSIONS = {
     r"[ ]{0,2}[#:：]?[ ]{0,2}([A-Z0-9][A-Z0-9-]{3,23})(?![A-Za-z0-9@])",
     "phone": r"(?<![\w.+/-])\+?\(?[0-9](?:[ ().-]{0,2}[0-9]){8,14}(?![\w/-])",
 }
-_PATTERNS = tuple((kind, re.compile(expression)) for kind, expression in _EXPRESSIONS.items())
+_PATTERNS = {kind: re.compile(expression) for kind, expression in _EXPRESSIONS.items()}
+_WITH_DIGITS = ("uuid", "iban", "order", "phone")
 _DATE = re.compile(
     r"(?:19|20)[0-9]{2}[-./ ](?:0?[1-9]|1[0-2])[-./ ]|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:[0-2][0-9]|3[01])"
 )
@@ -46,14 +50,25 @@ def entities(text: str, limit: int = MAX_ENTITIES) -> list[Entity]:
     "15550109999" are one. Dates, versions and amounts are none.
     """
     collected: dict[int, Entity] = {}
+    for kind, raw in _matches(text):
+        plain = _plain(kind, raw)
+        if plain is not None:
+            key = hash((kind, plain))
+            collected.setdefault(key, Entity(key, raw))
+            if len(collected) >= limit:
+                break
+    return list(collected.values())
+
+
+def _matches(text: str) -> Iterator[tuple[str, str]]:
+    """Yield kind and text of all that looks like an entity."""
     if "@" in text:
-        _collect(text, 0, len(text), _PATTERNS[:1], collected, limit)
+        yield from (("email", match[0]) for match in _PATTERNS["email"].finditer(text))
     # All other kinds hold a digit: only what stands around digits is looked at.
     for start, end in _around_digits(text):
-        if len(collected) >= limit:
-            break
-        _collect(text, start, end, _PATTERNS[1:], collected, limit)
-    return list(collected.values())
+        for kind in _WITH_DIGITS:
+            for match in _PATTERNS[kind].finditer(text, start, end):
+                yield kind, match[1] if kind == "order" else match[0]
 
 
 def _around_digits(text: str) -> list[tuple[int, int]]:
@@ -70,27 +85,6 @@ def _around_digits(text: str) -> list[tuple[int, int]]:
     if start >= 0:
         spans.append((start, end))
     return spans
-
-
-def _collect(
-    text: str,
-    start: int,
-    end: int,
-    patterns: tuple[tuple[str, re.Pattern[str]], ...],
-    collected: dict[int, Entity],
-    limit: int,
-) -> None:
-    for kind, pattern in patterns:
-        for match in pattern.finditer(text, start, end):
-            raw = match[1] if kind == "order" else match[0]
-            plain = _plain(kind, raw)
-            if plain is None:
-                continue
-            key = hash((kind, plain))
-            if key not in collected:
-                collected[key] = Entity(key, raw)
-                if len(collected) >= limit:
-                    return
 
 
 def _plain(kind: str, raw: str) -> str | None:

@@ -156,9 +156,7 @@ class Signals:
         self._request_names = frozenset(self._request)
         self._response_names = frozenset(self._response)
         keep(self._request_names | self._response_names)  # the user may have given a row any name
-        self._usage = {
-            r.name.removeprefix("usage.layer_zero."): r.mechanism for r in rows if r.where == USAGE
-        }
+        self._usage = {self.name(r.mechanism, r.key): r.mechanism for r in rows if r.where == USAGE}
 
     def name(self, mechanism: str, key: str) -> str:
         """Return one signal's name on the wire; for `USAGE` rows the field inside ``usage.layer_zero``."""
@@ -252,15 +250,15 @@ def _with_overrides(stated: Mapping[str, object]) -> tuple[Signal, ...]:
 def _overridden(row: Signal | None, setting: str, override: object) -> Signal:
     """Return a row with the name that the user's file gives it."""
     if row is None or row.mark != "C":
-        fixed = (
-            "" if row is None else f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
-        )
-        raise ConfigurationError(setting, override, f"one of {_OVERRIDABLE} (mark C){fixed}")
+        allowed = f"one of {_OVERRIDABLE} (mark C)"
+        if row is not None:
+            allowed += f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
+        raise ConfigurationError(setting, override, allowed)
     if not isinstance(override, dict) or set(override) != {"name"}:
         extra = sorted(set(override) - {"name"}) if isinstance(override, dict) else []
         raise ConfigurationError(".".join((setting, *extra[:1])), override, "a table with the one key 'name'")
     name = override["name"]
-    pattern, allowed = _NAMES[row.where]
+    pattern, allowed = _FIELD_NAME if row.where == USAGE else _HEADER_NAME
     if not isinstance(name, str) or not re.fullmatch(pattern, name):
         raise ConfigurationError(f"{setting}.name", name, allowed)
     return row._replace(name=name if row.where == USAGE else name.lower())
@@ -268,15 +266,10 @@ def _overridden(row: Signal | None, setting: str, override: object) -> Signal:
 
 _OVERRIDABLE = ", ".join(f"{r.mechanism}.{r.key}" for r in TABLE if r.mark == "C")
 _HEADER_NAME = (r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", "the name of an HTTP header")
-# What a name may look like, and what that is called.
-_NAMES = {
-    REQUEST: _HEADER_NAME,
-    RESPONSE: _HEADER_NAME,
-    USAGE: (
-        r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}",
-        "a field directly inside usage.layer_zero, as usage.layer_zero.pruned",
-    ),
-}
+_FIELD_NAME = (
+    r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}",
+    "a field directly inside usage.layer_zero, as usage.layer_zero.pruned",
+)
 
 
 def _line(text: str, keys: tuple[str, ...]) -> int:

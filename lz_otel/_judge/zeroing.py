@@ -138,11 +138,8 @@ class ZeroingJudge(Judge):
 
     def begin(self, request: Request, facts: Facts) -> None:
         """Count the masks in streams of calls that asked."""
-        if (
-            facts.stream
-            and not isinstance(facts.mask_sink, Masks)
-            and self._asks(request, facts) is not False
-        ):
+        asks = facts.stream and self._asks(request, facts) is not False
+        if asks and not isinstance(facts.mask_sink, Masks):
             facts.mask_sink = Masks(facts.mask_sink)
 
     def judge(self, call: EndedCall) -> Result | None:

@@ -52,19 +52,13 @@ CAUSES = {
 """Advice by name of the cause (A: articles 000 and 001)."""
 
 _THINKING = re.compile(
-    r"\b(?:think|thinking|consider|let'?s analy[sz]e|step by step|reason through)\b|思考|一步一步|逐步",
-    re.IGNORECASE,
+    r"(?i)\b(?:think|thinking|consider|let'?s analy[sz]e|step by step|reason through)\b|思考|一步一步|逐步"
 )
-_VAGUE = re.compile(
-    r"\b(?:some|several|a few|approximately|roughly|about [0-9]+)\b|大约|一些|若干", re.IGNORECASE
-)
-_SHORT = re.compile(r"\b(?:concise|concisely|brief|briefly|short)\b|简洁|简短", re.IGNORECASE)
-_LONG = re.compile(
-    r"\b(?:in detail|detailed|explain each|thorough|thoroughly|comprehensive)\b|详细", re.IGNORECASE
-)
+_VAGUE = re.compile(r"(?i)\b(?:some|several|a few|approximately|roughly|about [0-9]+)\b|大约|一些|若干")
+_SHORT = re.compile(r"(?i)\b(?:concise|concisely|brief|briefly|short)\b|简洁|简短")
+_LONG = re.compile(r"(?i)\b(?:in detail|detailed|explain each|thorough|thoroughly|comprehensive)\b|详细")
 _EXAMPLES = re.compile(
-    r"\bexamples? ?[0-9]?\s*[:：]|\bfor example,? [^.\n]{0,200}(?:→|->|=>)|示例\s*[0-9]?\s*[:：]",
-    re.IGNORECASE,
+    r"(?i)\bexamples? ?[0-9]?\s*[:：]|\bfor example,? [^.\n]{0,200}(?:→|->|=>)|示例\s*[0-9]?\s*[:：]"
 )
 _FULL_WIDTH = re.compile(r"[\u3002\uff0c\uff1a\uff1b\uff01\uff1f\uff08\uff09\u3001\u201c\u201d]")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{120,}={0,2}")
@@ -72,9 +66,8 @@ _TAG = re.compile(r"<layer-zero\b")
 _FIRST_TAG = re.compile(r"<layer-zero\b[^<>\n]*>[ \t\r]*(?:\n|$)")
 _CONTEXT = re.compile(r"<context>.*?(?:</context>|$)", re.DOTALL)
 _RULE = re.compile(
-    r"\bif (?:the )?(?:user|customer|client)s? [^.\n]{1,200}\b(?:must|always|never|should)\b"
-    r"|如果(?:用户|客户)[^。\n]{1,200}(?:必须|应当|不得)",
-    re.IGNORECASE,
+    r"(?i)\bif (?:the )?(?:user|customer|client)s? [^.\n]{1,200}\b(?:must|always|never|should)\b"
+    r"|如果(?:用户|客户)[^。\n]{1,200}(?:必须|应当|不得)"
 )
 _DATE = re.compile(r"\b(?:19|20)[0-9]{2}-[01]?[0-9]-[0-3]?[0-9]\b|(?:19|20)[0-9]{2}年[0-9]{1,2}月")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?\s?%|[¥$€]\s?[0-9]|[0-9]+\s?年|七日|年化")

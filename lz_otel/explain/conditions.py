@@ -81,18 +81,16 @@ def structure(text: str) -> float:
 
 
 _SCHEMA = re.compile(
-    r"output_schema|json.?schema|\"type\"\s*:\s*\"object\"|\{[A-Za-z_]+\}"
+    r"(?i)output_schema|json.?schema|\"type\"\s*:\s*\"object\"|\{[A-Za-z_]+\}"
     r"|\b(?:json|csv|xml|yaml)\b|(?:^|[^A-Za-z])(?:json|csv|xml|yaml)(?:$|[^A-Za-z])"
     r"|exactly (?:[0-9]+|one|two|three|four|five)\b|\btrue or false\b|\bone word\b"
-    r"|\[[A-Z_]+_(?:PATTERN|REGEX)\]",
-    re.IGNORECASE,
+    r"|\[[A-Z_]+_(?:PATTERN|REGEX)\]"
 )
 _ABSOLUTE = re.compile(
-    r"\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b"
-    r"|仅|只|必须|严格|不要解释",
-    re.IGNORECASE,
+    r"(?i)\b(?:exactly|only|strictly|must|no explanations?|nothing else|deterministic)\b"
+    r"|仅|只|必须|严格|不要解释"
 )
-_BOOLEAN = re.compile(r"\btrue\b.{0,12}\bfalse\b|\b1\b or \b0\b", re.IGNORECASE)
+_BOOLEAN = re.compile(r"(?i)\btrue\b.{0,12}\bfalse\b|\b1\b or \b0\b")
 
 
 def determinism(prompt: PromptParts) -> float:
