@@ -207,12 +207,9 @@ class Prices:
         if cost is None:
             return None
         rules = self.table.layer_zero
-        if similar_qps > rules["similar_qps_above"]:
-            less = rules["scheduling_similar"]
-        elif (facts.input_tokens or 0) > rules["long_above"]:
-            less = rules["scheduling_long"]
-        else:
-            less = rules["scheduling_short"]
+        size = "long" if (facts.input_tokens or 0) > rules["long_above"] else "short"
+        kind = "similar" if similar_qps > rules["similar_qps_above"] else size
+        less = rules[f"scheduling_{kind}"]
         return FastPrice(cost.usd * (1.0 - less), cost.usd, cost.usd * less)
 
     def response_cache_price(
