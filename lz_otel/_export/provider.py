@@ -23,7 +23,7 @@ import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from opentelemetry.metrics import Observation, get_meter_provider
+from opentelemetry.metrics import Observation
 
 from lz_otel._export._label_values import LabelValues
 from lz_otel._export._listeners import add_listener, remove_listener
@@ -99,13 +99,13 @@ _known: WeakKeyDictionary[Any, _Instruments] = WeakKeyDictionary()
 
 
 class ProviderExporter:
-    """Hands the store to a MeterProvider: the application's, or else the global one."""
+    """Hands the store to the application's MeterProvider."""
 
     port = None
 
-    def __init__(self, store: Store, meter_provider: MeterProvider | None = None) -> None:
+    def __init__(self, store: Store, meter_provider: MeterProvider) -> None:
         self._store = store
-        self._provider = get_meter_provider() if meter_provider is None else meter_provider
+        self._provider = meter_provider
         self._instruments: _Instruments | None = None
         self._histograms: dict[int, Any] = {}
         self._names = {id(m): tuple(a.name for a in m.attributes) for m in store.metrics}

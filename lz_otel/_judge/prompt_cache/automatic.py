@@ -94,7 +94,8 @@ def flatten(top: Top) -> Flat | None:
         return None
     pieces = [piece for piece in (tools, instructions) if piece] + messages
     system = hash((instructions, *messages[:leading]))
-    return Flat(pieces, Sections(hash(bytes(top.prompt_cache_key)), hash(tools), system), _lifetime(top))
+    settings = hash(repr(top.prompt_cache_key))
+    return Flat(pieces, Sections(settings, hash(tools), system), _lifetime(top))
 
 
 def _messages(top: Top) -> list[bytes] | None:

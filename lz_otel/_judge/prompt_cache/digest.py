@@ -35,25 +35,11 @@ _STRIP = re.compile(
 )
 
 
-class Top(msgspec.Struct, gc=False):
-    """Top level of a request body, where the extract stage's is not enough; what may be long is a slice."""
+class Top(Fields, gc=False):
+    """Top level of a request body, with what only OpenAI's cache asks for; what may be long is a slice."""
 
-    system: Raw = NOTHING
-    tools: Raw = NOTHING
-    messages: list[Raw] | None = None
-    cache_control: Any = None
-    tool_choice: Raw = NOTHING
-    thinking: Raw = NOTHING
-    output_config: Raw = NOTHING
-    speed: Any = None
-    # Bedrock Converse
-    toolConfig: Raw = NOTHING  # noqa: N815 - the wire's name
-    # OpenAI
-    instructions: Raw = NOTHING
-    input: Raw = NOTHING
     previous_response_id: Raw = NOTHING
     conversation: Raw = NOTHING
-    prompt_cache_key: Raw = NOTHING
     prompt_cache_options: Any = None
     prompt_cache_retention: Any = None
 
@@ -158,7 +144,7 @@ def decode(body: bytes) -> Top | None:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
     if not bytes(top.tools):
-        top.tools = top.toolConfig
+        top.tools = top.tool_config
     return top
 
 
@@ -169,7 +155,7 @@ class Digester:
         self._known: BoundedMap[int, _Piece] = BoundedMap(2048)  # by its hash, about 0.4 KB each
         self._heads: BoundedMap[int, Head] = BoundedMap(32)  # about 0.1 KB for each block of them
 
-    def prompt(self, top: Fields | Top) -> PromptDigests | None:
+    def prompt(self, top: Fields) -> PromptDigests | None:
         """Return the request's positions; ``None`` when it has none, too many, or a shape of its own."""
         known = self._known.peek
         pieces = []
@@ -192,7 +178,7 @@ class Digester:
             _mark_last(top.cache_control, [*head.pieces, *pieces], len(chain), marks)
         return PromptDigests(chain, marks, head, pieces)
 
-    def _head(self, top: Fields | Top) -> Head:
+    def _head(self, top: Fields) -> Head:
         tools = b"" if top.tools is NOTHING else bytes(top.tools)
         system = bytes(top.system)
         settings = _NO_SPEED if top.speed is None else hash(msgspec.json.encode(top.speed))
