@@ -8,10 +8,11 @@ Everything is validated once, at start-up; the documentation page is generated f
 from __future__ import annotations
 
 import ipaddress
+import math
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar, get_args
 
 from lz_otel.catalogue import MECHANISMS
 from lz_otel.errors import ConfigurationError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 ExporterName = Literal["prometheus", "otlp", "console", "none"]
 TraceExporterName = Literal["otlp", "console", "none"]
 Conventions = Literal["latest", "1.36", "both"]
+N = TypeVar("N", int, float)
+_TRUE = ("true", "1", "yes", "on")
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
 # The last label is no number: 256.1.1.1 is a mistaken address, not a name.
 _HOST_NAME = re.compile(rf"(?:{_LABEL}\.)*(?!\d+\.?$){_LABEL}\.?")
@@ -50,35 +53,23 @@ def _host(value: str) -> str:
 
 def _flag(value: str) -> bool:
     lowered = value.strip().lower()
-    if lowered in ("true", "1", "yes", "on"):
-        return True
-    if lowered in ("false", "0", "no", "off"):
-        return False
-    raise ValueError
+    if lowered not in (*_TRUE, "false", "0", "no", "off"):
+        raise ValueError
+    return lowered in _TRUE
 
 
-def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
-    def parse(value: str) -> int:
-        number = int(value)
-        if number < low or (high is not None and number > high):
+def _within(kind: type[N], low: float, high: float = math.inf) -> Callable[[str], N]:
+    def parse(value: str) -> N:
+        number = kind(value)
+        if not low <= number <= high:
             raise ValueError
         return number
 
     return parse
 
 
-def _fraction(value: str) -> float:
-    fraction = float(value)
-    if not 0 <= fraction <= 1:
-        raise ValueError
-    return fraction
-
-
 def _milliseconds(value: str) -> float:
-    milliseconds = float(value)
-    if not 1 <= milliseconds <= 86_400_000:
-        raise ValueError
-    return milliseconds / 1000
+    return _within(float, 1, 86_400_000)(value) / 1000
 
 
 def _names(*allowed: str) -> Callable[[str], tuple[str, ...]]:
@@ -155,7 +146,7 @@ SETTINGS: tuple[Setting, ...] = (
             "true: instrument() does nothing", (bool,)),
     Setting("prometheus_host", "OTEL_EXPORTER_PROMETHEUS_HOST", "localhost", _host,
             "a host name or IP address, without port", "address on which /metrics is served"),
-    Setting("prometheus_port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9464", _whole(0, 65535),
+    Setting("prometheus_port", "OTEL_EXPORTER_PROMETHEUS_PORT", "9464", _within(int, 0, 65535),
             "a port from 0 to 65535 (0: any free)", "port on which /metrics is served", (int,)),
     Setting("export_interval", "OTEL_METRIC_EXPORT_INTERVAL", "60000", _milliseconds,
             "milliseconds from 1 to 86400000", "time between two exports by OTLP", (float, int)),
@@ -188,13 +179,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("audit_log", "LZ_OTEL_AUDIT_LOG", "", str, "path of a file that can be written",
             "keeps the original messages of pruned requests (article 001); holds prompts, mode 0600",
             (os.PathLike,)),
-    Setting("audit_max_bytes", "LZ_OTEL_AUDIT_MAX_BYTES", "104857600", _whole(1), "a number of bytes from 1",
-            "size at which the audit log is rotated", (int,)),
-    Setting("audit_backups", "LZ_OTEL_AUDIT_BACKUPS", "5", _whole(1), "a number from 1",
+    Setting("audit_max_bytes", "LZ_OTEL_AUDIT_MAX_BYTES", "104857600", _within(int, 1),
+            "a number of bytes from 1", "size at which the audit log is rotated", (int,)),
+    Setting("audit_backups", "LZ_OTEL_AUDIT_BACKUPS", "5", _within(int, 1), "a number from 1",
             "how many rotated audit logs are kept", (int,)),
-    Setting("overhead_sample", "LZ_OTEL_OVERHEAD_SAMPLE", "0.02", _fraction, "a share from 0 to 1",
+    Setting("overhead_sample", "LZ_OTEL_OVERHEAD_SAMPLE", "0.02", _within(float, 0, 1), "a share from 0 to 1",
             "share of calls for which the time spent inside lz_otel is measured", (float, int)),
-    Setting("max_series", "LZ_OTEL_MAX_SERIES", "2000", _whole(1), "a number from 1",
+    Setting("max_series", "LZ_OTEL_MAX_SERIES", "2000", _within(int, 1), "a number from 1",
             "most label sets per metric", (int,)),
 )  # fmt: skip
 
@@ -261,9 +252,8 @@ class Settings:
     @property
     def otlp_endpoint_set(self) -> bool:
         """Whether the standard variables name an OTLP endpoint for metrics."""
-        return any(
-            os.environ.get(n) for n in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
-        )
+        names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
+        return any(os.environ.get(name) for name in names)
 
 
 def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
@@ -288,7 +278,8 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
             values[setting.field] = _argument(setting, given)
             continue
         text = environ.get(setting.env, "").strip() or setting.default
-        values[setting.field] = _parse(setting, setting.env, text) if text else _unset(setting)
+        unset: Any = {} if setting.field == "providers" else None
+        values[setting.field] = _parse(setting, setting.env, text) if text else unset
     return Settings(**values)
 
 
@@ -299,10 +290,6 @@ def named(error: ConfigurationError, arguments: Mapping[str, Any]) -> Configurat
             name = error.setting.replace(setting.env, f"instrument({setting.field}=...) ({setting.env})", 1)
             return ConfigurationError(name, error.value, error.allowed)
     return error
-
-
-def _unset(setting: Setting) -> Any:
-    return {} if setting.field == "providers" else None
 
 
 def _parse(setting: Setting, name: str, text: str) -> Any:

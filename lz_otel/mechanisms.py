@@ -2,7 +2,7 @@
 
 Code, dashboards, alerts, the made-up history and the docs ask this table; none of them knows a mechanism by
 its name. Adding one: a row here, its wire markers in ``_judge/signals.py``, its judge in ``_judge/``, its
-test and its section in ``docs/mechanisms.md``. ``tests/judge/test_registry.py`` names what is still missing.
+test and its section in ``docs/mechanisms.md``. ``tests/judge/test_judge.py`` names what is still missing.
 """
 
 from __future__ import annotations

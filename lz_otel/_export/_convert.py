@@ -29,36 +29,25 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import Series
 
 # The extremes are not kept: a bucket in a dictionary has none, and Prometheus would not show them.
-_UNKNOWN: Any = None
+_UNKNOWN: Any = (None, None)
 
 
 def metrics_data(
     series: Sequence[Series],
     resource: Resource,
     scope: InstrumentationScope,
-    start_ns: int,
-    now_ns: int,
+    span: tuple[int, int],
     values: LabelValues,
 ) -> MetricsData:
-    """Return all points, cumulative since ``start_ns``.
+    """Return all points of a `Store.snapshot`, cumulative over a span (begin and end, Unix nanoseconds).
 
     Empty values stay as ``""``, so that all points of a metric have the same keys.
-
-    Args:
-        series: `Store.snapshot`.
-        resource: who reports.
-        scope: name and version of the library.
-        start_ns: when counting began, Unix nanoseconds.
-        now_ns: when the snapshot was taken, Unix nanoseconds.
-        values: printable label values.
     """
-    metrics = [
-        Metric(s.metric.name, s.metric.doc, s.metric.unit, _data(s, start_ns, now_ns, values)) for s in series
-    ]
+    metrics = [Metric(s.metric.name, s.metric.doc, s.metric.unit, _data(s, span, values)) for s in series]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])
 
 
-def _data(series: Series, start_ns: int, now_ns: int, values: LabelValues) -> Sum | Gauge | Histogram:
+def _data(series: Series, span: tuple[int, int], values: LabelValues) -> Sum | Gauge | Histogram:
     metric = series.metric
     names = tuple(a.name for a in metric.attributes)
     cumulative = AggregationTemporality.CUMULATIVE
@@ -70,21 +59,13 @@ def _data(series: Series, start_ns: int, now_ns: int, values: LabelValues) -> Su
         return Histogram(
             [
                 HistogramDataPoint(
-                    attributes,
-                    start_ns,
-                    now_ns,
-                    value.count,
-                    value.sum,
-                    value.counts,
-                    metric.buckets,
-                    _UNKNOWN,
-                    _UNKNOWN,
+                    pairs, *span, value.count, value.sum, value.counts, metric.buckets, *_UNKNOWN
                 )
-                for attributes, value in points
+                for pairs, value in points
             ],
             cumulative,
         )
-    numbers = [NumberDataPoint(attributes, start_ns, now_ns, value) for attributes, value in points]
+    numbers = [NumberDataPoint(attributes, *span, value) for attributes, value in points]
     if metric.kind == GAUGE:
         return Gauge(numbers)
     return Sum(numbers, cumulative, is_monotonic=metric.kind == COUNTER)

@@ -8,53 +8,39 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from lz_otel._config import host_name
 from lz_otel.errors import ConfigurationError, MissingDependencyError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROTOCOLS = ("grpc", "http/protobuf")
 # Other names that gRPC's resolvers take as they are.
 _GRPC_NAMES = re.compile(r"(dns|ipv4|ipv6|unix|unix-abstract|vsock|xds):.+")
 
 
-def _variable(signal: str, what: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def _variable(signal: str, what: str) -> tuple[str, str]:
     """Return name and text of the variable that holds: the one of the signal, else the common one."""
     for name in (f"OTEL_EXPORTER_OTLP_{signal.upper()}_{what}", f"OTEL_EXPORTER_OTLP_{what}"):
-        if text := environ.get(name, "").strip():
+        if text := os.environ.get(name, "").strip():
             return name, text
     return "", ""
 
 
-def protocol(signal: str, environ: Mapping[str, str] | None = None) -> str:
-    """Return ``grpc`` or ``http/protobuf`` (the default).
-
-    Args:
-        signal: ``metrics`` or ``traces``.
-        environ: environment to read, by default that of the process.
+def protocol(signal: str) -> str:
+    """Return the protocol of ``metrics`` or ``traces``: ``grpc`` or ``http/protobuf`` (the default).
 
     Raises:
         ConfigurationError: the variable names another one.
     """
-    name, text = _variable(signal, "PROTOCOL", os.environ if environ is None else environ)
-    if not text:
-        return "http/protobuf"
-    if text.lower() not in PROTOCOLS:
+    name, text = _variable(signal, "PROTOCOL")
+    if text and text.lower() not in PROTOCOLS:
         raise ConfigurationError(name, text, " or ".join(PROTOCOLS))
-    return text.lower()
+    return text.lower() or "http/protobuf"
 
 
 def exporter_class(path: str, protocol: str, purpose: str) -> Any:
-    """Import an exporter of the SDK.
-
-    Args:
-        path: module and class, such as ``trace_exporter.OTLPSpanExporter``.
-        protocol: ``grpc`` or ``http/protobuf``.
-        purpose: what needs it, for the error.
+    """Import an exporter of the SDK by its path, such as ``trace_exporter.OTLPSpanExporter``.
 
     Raises:
         MissingDependencyError: its package is not installed.
@@ -70,25 +56,20 @@ def exporter_class(path: str, protocol: str, purpose: str) -> Any:
         raise MissingDependencyError(f"opentelemetry-exporter-otlp-proto-{short}", extra, purpose) from error
 
 
-def check(signal: str, environ: Mapping[str, str] | None = None) -> None:
-    """Check that protocol and endpoint of a signal can be used.
-
-    Args:
-        signal: ``metrics`` or ``traces``.
-        environ: environment to read, by default that of the process.
+def check(signal: str) -> None:
+    """Check that protocol and endpoint of ``metrics`` or ``traces`` can be used.
 
     Raises:
         ConfigurationError: one of them cannot.
     """
-    environ = os.environ if environ is None else environ
-    grpc = protocol(signal, environ) == "grpc"
-    name, text = _variable(signal, "ENDPOINT", environ)
-    if text and not (
-        _is_url(text) or (grpc and (_is_url(f"http://{text}", True) or _GRPC_NAMES.fullmatch(text)))
-    ):
+    name, text = _variable(signal, "ENDPOINT")
+    good = not text or _is_url(text)
+    if protocol(signal) == "grpc":
+        good = good or _is_url(f"http://{text}", with_port=True) or bool(_GRPC_NAMES.fullmatch(text))
+        allowed = "a URL such as http://collector:4317, or host:port"
+    else:
         allowed = "a URL such as http://collector:4318"
-        if grpc:
-            allowed = "a URL such as http://collector:4317, or host:port"
+    if not good:
         raise ConfigurationError(name, _shown(text), allowed)
 
 

@@ -33,11 +33,9 @@ _threads: dict[int, str] = {}  # our threads, and the last reason that an export
 class _Filter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         ident = threading.get_ident()
-        if ident not in _threads:
-            return True
-        if not _threads[ident]:  # what the session saw is more exact
+        if _threads.get(ident) == "":  # else what the session saw is more exact
             _remember(_reason(record))
-        return False
+        return ident not in _threads
 
 
 _filter = _Filter()
@@ -154,11 +152,7 @@ def endpoint(exporter: object) -> str:
 
 
 class Outage:
-    """The state of one receiver, logged when it changes.
-
-    Args:
-        target: what to call it in the log.
-    """
+    """The state of one receiver, called ``target`` in the log, logged when it changes."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -173,12 +167,8 @@ class Outage:
             # On the level of the outage: where its beginning is logged, its end is.
             _LOG.warning("%s: pushing%s works again; nothing was lost", self._target, where)
             return
-        _LOG.warning(
-            "%s: pushing%s fails (%s); the service is not affected, %s",
-            self._target,
-            where,
-            take_reason() or "no answer in time",
-            "the last values are lost"
-            if last
-            else f"trying again every {retry_in:g} s, in silence until it works",
-        )
+        next_try = f"trying again every {retry_in:g} s, in silence until it works"
+        outlook = "the last values are lost" if last else next_try
+        reason = take_reason() or "no answer in time"
+        text = "%s: pushing%s fails (%s); the service is not affected, %s"
+        _LOG.warning(text, self._target, where, reason, outlook)

@@ -19,12 +19,11 @@ class Identity:
     """
 
     def __init__(self) -> None:
-        self._detected = Resource.create()
+        self.resource = self._detected = Resource.create()
         self._given = self._detected.attributes.get(INSTANCE_ID)
         self._random = self._given is None or self._given == _sdk_id()
         if self._given is None:
-            self._detected = self._detected.merge(Resource({INSTANCE_ID: str(uuid.uuid4())}))
-        self.resource = self._detected
+            self.resource = self._detected.merge(Resource({INSTANCE_ID: str(uuid.uuid4())}))
 
     def after_fork_in_child(self) -> None:
         """Become the child's.

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 # What the SDK calls a setting in its errors where it does not name the variable.
 _WORDS = {
-    "max_queue_size": "OTEL_BSP_MAX_QUEUE_SIZE",
-    "max_export_batch_size": "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
-    "schedule_delay_millis": "OTEL_BSP_SCHEDULE_DELAY",
-    "export_timeout_millis": "OTEL_BSP_EXPORT_TIMEOUT",
-}
+    "max_queue_size": "OTEL_BSP_MAX_QUEUE_SIZE", "max_export_batch_size": "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+    "schedule_delay_millis": "OTEL_BSP_SCHEDULE_DELAY", "export_timeout_millis": "OTEL_BSP_EXPORT_TIMEOUT",
+}  # fmt: skip
 # Variables of numbers: their values, and errors about them, hold no secret.
 _PLAIN = re.compile(r"OTEL_(?:BSP|SPAN|EVENT|LINK|ATTRIBUTE)_[A-Z_]+")
 
@@ -35,9 +33,8 @@ def refused(error: Exception) -> ConfigurationError | None:
     if not isinstance(error, ValueError) or not names:
         return None
     values = ", ".join(os.environ[name] for name in names)
-    return ConfigurationError(
-        ", ".join(names), values, f"what the OpenTelemetry SDK accepts ({type(error).__name__}: {text})"
-    )
+    allowed = f"what the OpenTelemetry SDK accepts ({type(error).__name__}: {text})"
+    return ConfigurationError(", ".join(names), values, allowed)
 
 
 def traces() -> ModuleType:

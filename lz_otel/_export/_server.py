@@ -49,9 +49,7 @@ class _Server(ThreadingMixIn, TCPServer):
         infos = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         # "localhost" is often both; IPv4 first, so that 127.0.0.1 works as well.
         info = min(infos, key=lambda info: info[0] != socket.AF_INET)
-        self.address_family = info[0]
-        self.expose = expose
-        self.stopped = stopped
+        self.address_family, self.expose, self.stopped = info[0], expose, stopped
         self.seats = threading.Semaphore(MAX_REQUESTS)
         self.begun: dict[Any, float] = {}  # requests that are answered now
         super().__init__(info[4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
@@ -106,12 +104,6 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        self._answer(body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(body=False)
-
-    def _answer(self, body: bool) -> None:
         url = urlsplit(self.path)
         if url.path.rstrip("/") not in ("", "/metrics"):
             self.send_error(404, "Not Found", "The metrics are at /metrics.")
@@ -129,8 +121,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(output)))
         self.end_headers()
-        if body:
+        if self.command != "HEAD":
             self.wfile.write(output)
+
+    do_HEAD = do_GET  # noqa: N815 - the name http.server looks for
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name given by http.server
         """Log no scrapes."""
@@ -148,20 +142,15 @@ def _hint(error: OSError) -> str:
 
 
 class MetricsServer:
-    """Listens from `start` to `stop`.
+    """Listens from `start` to `stop`, on port 0 for any free one.
 
     Args:
-        host: address or name to bind.
-        port: port, 0 for any free one.
         expose: called with the ``Accept`` header and the ``name[]`` parameters, gives body and content type.
         quiet: whether a taken port is normal (another worker has it), and tried again every few seconds.
     """
 
     def __init__(self, host: str, port: int, expose: Expose, quiet: bool = False) -> None:
-        self._host = host
-        self._port = port
-        self._expose = expose
-        self._quiet = quiet
+        self._host, self._port, self._expose, self._quiet = host, port, expose, quiet
         self._lock = threading.Lock()
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -203,13 +192,9 @@ class MetricsServer:
             # Only a port that is taken is normal among workers.
             if not self._warned and not (self._quiet and error.errno == errno.EADDRINUSE):
                 self._warned = True
-                _LOG.warning(
-                    "Prometheus: cannot listen on %s:%s (%s); the service goes on without that port. %s",
-                    self._host,
-                    self._port,
-                    error.strerror or type(error).__name__,
-                    _hint(error),
-                )
+                address, reason = f"{self._host}:{self._port}", error.strerror or type(error).__name__
+                text = "Prometheus: cannot listen on %s (%s); the service goes on without that port. %s"
+                _LOG.warning(text, address, reason, _hint(error))
             return False
         self._warned = False
         return True
@@ -248,8 +233,7 @@ class MetricsServer:
     def after_fork_in_child(self, store: Store) -> None:
         """Close the parent's socket in this process; serve where the parent did, or tried to.
 
-        Args:
-            store: the child begins at its first call.
+        The child begins at its first call (`FirstCall`).
         """
         self._forget_first_call()
         self._lock = threading.Lock()

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import structlog
 
+from lz_otel._export.call_log import json_lines
 from lz_otel._ground.guard import guard, guarded
 from lz_otel.errors import ConfigurationError
 
@@ -78,11 +78,6 @@ def _count_fault() -> None:
 class AuditLog:
     """The audit log: filled by the calls, written by a thread of its own, bounded in between.
 
-    Args:
-        path: file to append to; made with mode 0600.
-        max_bytes: size at which it is rotated.
-        backups: how many rotated files are kept.
-
     Raises:
         ConfigurationError: the file cannot be written.
     """
@@ -91,18 +86,11 @@ class AuditLog:
         try:
             self._handler = _Handler(path, max_bytes, backups)
         except OSError as error:
-            raise ConfigurationError(
-                "LZ_OTEL_AUDIT_LOG",
-                path,
-                f"a file that can be written ({error.strerror or type(error).__name__})",
-            ) from None
-        self._logger = logging.Logger("lz_otel.audit")  # noqa: LOG001 - not in the tree: nothing propagates
-        self._logger.addHandler(self._handler)
-        self._log = structlog.wrap_logger(
-            self._logger,
-            processors=[structlog.processors.JSONRenderer()],
-            wrapper_class=structlog.stdlib.BoundLogger,
-        )
+            allowed = f"a file that can be written ({error.strerror or type(error).__name__})"
+            raise ConfigurationError("LZ_OTEL_AUDIT_LOG", path, allowed) from None
+        logger = logging.Logger("lz_otel.audit")  # noqa: LOG001 - not in the tree: nothing propagates
+        logger.addHandler(self._handler)
+        self._log = json_lines(logger)
         self._reset()
 
     def _reset(self) -> None:
@@ -140,14 +128,9 @@ class AuditLog:
             self._thread.start()
 
     def _run(self) -> None:
-        while True:
-            entry = self._queue.get()
-            try:
-                if entry is None:
-                    return
-                self._write(entry)
-            finally:
-                self._queue.task_done()
+        while (entry := self._queue.get()) is not None:
+            self._write(entry)
+            self._queue.task_done()
 
     @guarded("audit")  # the thread must live on
     def _write(self, entry: dict[str, Any]) -> None:

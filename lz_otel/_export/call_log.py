@@ -12,16 +12,21 @@ if TYPE_CHECKING:
     from lz_otel.model import EndedCall
 
 
+def json_lines(logger: logging.Logger) -> Any:
+    """Return a logger of structlog that hands its entries, as JSON lines, to one of the standard library."""
+    return structlog.wrap_logger(
+        logger,
+        processors=[structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+
+
 class CallLog:
     """One JSON line per call on the logger ``lz_otel.calls`` (level INFO), without any content."""
 
     def __init__(self) -> None:
-        self._log = structlog.wrap_logger(
-            logging.getLogger("lz_otel.calls"),
-            processors=[structlog.processors.JSONRenderer()],
-            wrapper_class=structlog.stdlib.BoundLogger,
-            cache_logger_on_first_use=True,
-        )
+        self._log = json_lines(logging.getLogger("lz_otel.calls"))
 
     def write(self, ended: EndedCall) -> None:
         """Log an ended call."""

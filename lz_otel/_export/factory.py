@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from typing import TYPE_CHECKING
-
-from lz_otel._version import __version__
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,9 +14,25 @@ if TYPE_CHECKING:
 
     from lz_otel._config import Settings
     from lz_otel._export.audit import AuditLog
-    from lz_otel._export.protocol import Exporter
     from lz_otel._measure.store import Store
     from lz_otel.model import EndedCall
+
+
+class Exporter(Protocol):
+    """Takes the numbers of a store out of the process. None of its methods raises."""
+
+    @property
+    def port(self) -> int | None:
+        """The port on which it serves ``/metrics``, or ``None`` while it serves none."""
+
+    def start(self) -> None:
+        """Export from now on; what cannot be started is one warning."""
+
+    def stop(self, timeout: float) -> None:
+        """Export what is left and end, within about ``timeout`` seconds."""
+
+    def after_fork_in_child(self) -> None:
+        """Become the exporter of a forked child, which starts from zero."""
 
 
 def exporters(
@@ -26,11 +40,7 @@ def exporters(
 ) -> dict[str, Exporter]:
     """Return all exporters that the settings and the application ask for, by name, not started.
 
-    Args:
-        store: the numbers.
-        settings: the settings in force.
-        meter_provider: one that the application has handed over.
-        registry: a registry of prometheus_client that the application has handed over.
+    Provider and registry (of prometheus_client) are those that the application has handed over.
 
     Raises:
         ConfigurationError: a standard variable of OpenTelemetry cannot be used.
@@ -44,7 +54,7 @@ def exporters(
     if host_provider is not None:
         from lz_otel._export.provider import ProviderExporter
 
-        made["meter_provider"] = ProviderExporter(store, host_provider, version=__version__)
+        made["meter_provider"] = ProviderExporter(store, host_provider)
     return made
 
 
@@ -65,11 +75,10 @@ def make(name: str, store: Store, settings: Settings, registry: CollectorRegistr
     from lz_otel._export import _otlp_settings
     from lz_otel._export.otlp import ConsoleExporter, OtlpExporter
 
-    times = (settings.export_interval, settings.export_timeout, __version__)
     if name == "console":
-        return ConsoleExporter(store, *times)
+        return ConsoleExporter(store, settings.export_interval, settings.export_timeout)
     _otlp_settings.check("metrics")
-    return OtlpExporter(store, *times, protocol=_otlp_settings.protocol("metrics"))
+    return OtlpExporter(store, settings.export_interval, settings.export_timeout)
 
 
 def global_meter_provider() -> MeterProvider | None:

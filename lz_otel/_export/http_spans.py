@@ -9,24 +9,24 @@ the application has switched on itself is left as it is.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import Status, StatusCode
 
 from lz_otel._ground.guard import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from opentelemetry.context import Context
     from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined]  # it opts out of types
         BaseInstrumentor,
     )
-    from opentelemetry.trace import Link, Span
+    from opentelemetry.trace import Span
 
 _LOG = logging.getLogger("lz_otel")
 # Attributes of both generations of the HTTP conventions that hold a URL or a part of one.
@@ -62,43 +62,27 @@ def _failed(span: Span, error: Exception) -> None:
     span.set_status(Status(StatusCode.ERROR, kind.__name__))
 
 
+def _without_secrets(method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a method that starts a span, with bare attributes and no exceptions."""
+    arguments = inspect.signature(method).bind(None, *args, **kwargs).arguments
+    arguments |= {"record_exception": False, "set_status_on_exception": False}
+    arguments["attributes"] = _bare(arguments.get("attributes"))
+    return {name: value for name, value in arguments.items() if name != "self"}
+
+
 class _Tracer(trace.Tracer):
     """Makes the spans of another tracer without secrets."""
 
     def __init__(self, tracer: trace.Tracer) -> None:
         self._tracer = tracer
 
-    def start_span(
-        self,
-        name: str,
-        context: Context | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Any = None,
-        links: Sequence[Link] | None = None,
-        start_time: int | None = None,
-        record_exception: bool = True,
-        set_status_on_exception: bool = True,
-    ) -> Span:
-        return self._tracer.start_span(
-            name, context, kind, _bare(attributes), links, start_time, False, False
-        )
+    def start_span(self, *args: Any, **kwargs: Any) -> Span:
+        return self._tracer.start_span(**_without_secrets(trace.Tracer.start_span, args, kwargs))
 
     @contextmanager
-    def start_as_current_span(  # type: ignore[override]  # the API's own kind of context manager is private
-        self,
-        name: str,
-        context: Context | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Any = None,
-        links: Sequence[Link] | None = None,
-        start_time: int | None = None,
-        record_exception: bool = True,
-        set_status_on_exception: bool = True,
-        end_on_exit: bool = True,
-    ) -> Iterator[Span]:
-        with self._tracer.start_as_current_span(
-            name, context, kind, _bare(attributes), links, start_time, False, False, end_on_exit
-        ) as span:
+    def start_as_current_span(self, *args: Any, **kwargs: Any) -> Iterator[Span]:  # type: ignore[override]  # the API's own kind of context manager is private
+        arguments = _without_secrets(trace.Tracer.start_as_current_span, args, kwargs)
+        with self._tracer.start_as_current_span(**arguments) as span:
             try:
                 yield span
             except Exception as error:

@@ -109,9 +109,8 @@ class _Cells:
         elif metric.kind == COUNTER:
             self.value = make("counter", name.removesuffix("_total"), name, metric.labels, labels, doc)
         else:
-            self.value = make(
-                "gauge", name, name, metric.labels, labels, doc, multiprocess_mode=_mode(metric)
-            )
+            mode = _mode(metric)
+            self.value = make("gauge", name, name, metric.labels, labels, doc, multiprocess_mode=mode)
 
     def observe(self, value: Any) -> None:
         if type(value) is tuple:
@@ -135,26 +134,21 @@ def _mode(metric: Metric) -> str:
 class MultiprocessExporter:
     """Writes every measurement to the process's files; one of the processes serves the merged series.
 
-    Args:
-        store: the numbers.
-        host: address to listen on; ``OTEL_EXPORTER_PROMETHEUS_HOST``.
-        port: port to listen on; ``OTEL_EXPORTER_PROMETHEUS_PORT``. The first process that gets it
-            serves for all; the others try again every few seconds, and silently.
-        serve: whether to listen at all.
+    The first process that gets the port serves for all; the others try again every few seconds, and silently.
     """
 
-    def __init__(self, store: Store, host: str = "localhost", port: int = 9464, serve: bool = True) -> None:
+    def __init__(self, store: Store, host: str, port: int) -> None:
         self._store = store
         # By identity: the hash of a catalogue row takes microseconds.
         self._cells: dict[int, dict[tuple[str, ...], _Cells]] = {id(m): {} for m in store.metrics}
-        self._server = MetricsServer(host, port, self.expose, quiet=True) if serve else None
+        self._server = MetricsServer(host, port, self.expose, quiet=True)
         self._running = False
         self._began = False
 
     @property
     def port(self) -> int | None:
         """The port this process serves on, or ``None``: another one does, or none."""
-        return self._server.port if self._server else None
+        return self._server.port
 
     def start(self) -> None:
         """Write from now on, and listen. Without a usable directory: one warning, and nothing else."""
@@ -162,12 +156,11 @@ class MultiprocessExporter:
             return
         path = directory()
         if path is None or not Path(path).is_dir() or not os.access(path, os.W_OK):
-            _LOG.warning(
+            text = (
                 "%s=%r cannot be used: expected a directory that can be written, set before "
-                "prometheus_client is imported; the metrics of this process are not in Prometheus",
-                VARIABLE,
-                os.environ.get(VARIABLE),
+                "prometheus_client is imported; the metrics of this process are not in Prometheus"
             )
+            _LOG.warning(text, VARIABLE, os.environ.get(VARIABLE))
             return
         self._running = True
         atexit.register(self._exit)
@@ -178,8 +171,7 @@ class MultiprocessExporter:
                 self.measured([(series.metric, labels, _measured(value)) for labels, value in series.points])
         add_listener(self._store, self.measured)
         self._store.touch_listeners.append(self.touched)
-        if self._server:
-            self._server.start()
+        self._server.start()
 
     def stop(self, timeout: float = 1.0) -> None:
         """Write no more and release the port. What was written stays, as counters of a dead process do."""
@@ -188,8 +180,7 @@ class MultiprocessExporter:
         self._running = False
         atexit.unregister(self._exit)
         self._detach()
-        if self._server:
-            self._server.stop(timeout)
+        self._server.stop(timeout)
         if not _inside.acquire(timeout=1.0):  # a signal's handler that stops us may itself stand in the way
             return
         try:
@@ -217,8 +208,7 @@ class MultiprocessExporter:
             return
         for cells in self._cells.values():
             cells.clear()
-        if self._server:
-            self._server.after_fork_in_child(self._store)
+        self._server.after_fork_in_child(self._store)
 
     @guarded("export")  # a full disk, a directory that vanished
     def measured(self, measurements: Sequence[Any]) -> None:

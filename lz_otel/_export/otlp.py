@@ -27,19 +27,18 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from lz_otel._export import _multiprocessing, _outage
+from lz_otel._export import _outage
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._label_values import LabelValues
-from lz_otel._export._otlp_settings import exporter_class
+from lz_otel._export._otlp_settings import exporter_class, protocol
 from lz_otel._export._resource import Identity
-from lz_otel._export._threads import start_thread
+from lz_otel._export._threads import after_fork, at_end_of_child, start_thread
 from lz_otel._ground.guard import guard, guarded
+from lz_otel._version import __version__
 from lz_otel.catalogue import BUILD_INFO, HISTOGRAM
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from opentelemetry.sdk.metrics.export import MetricExporter
 
     from lz_otel._measure.store import Series, Store
@@ -56,33 +55,19 @@ SHORTEST = 2.0  # seconds that one push may take even when the interval is short
 
 
 class PushExporter:
-    """Pushes the store through an exporter of the SDK. Subclasses say which.
+    """Pushes the store through an exporter of the SDK, with a limit of time for each push.
 
-    Args:
-        store: the numbers.
-        interval_s: seconds between two pushes; ``OTEL_METRIC_EXPORT_INTERVAL``.
-        timeout_s: most seconds for one push; ``OTEL_METRIC_EXPORT_TIMEOUT``.
-        version: version of the library, reported with the scope ``lz_otel``.
-        exporter: makes the exporter, given the seconds one push may take (tests).
+    Subclasses say which exporter.
     """
 
     target = "exporter"
     port = None
 
-    def __init__(
-        self,
-        store: Store,
-        interval_s: float = 60.0,
-        timeout_s: float = 30.0,
-        version: str = "",
-        exporter: Callable[[float], MetricExporter] | None = None,
-    ) -> None:
+    def __init__(self, store: Store, interval_s: float = 60.0, timeout_s: float = 30.0) -> None:
         self._store = store
         self._interval = interval_s
         # The exporter tries again within its time. Beyond the interval the next push does that better.
         self._timeout = min(timeout_s, max(interval_s, SHORTEST))
-        self._version = version
-        self._make = exporter or self.make_exporter
         self._values = LabelValues()
         self._identity: Identity | None = None
         self._silent = False
@@ -100,7 +85,7 @@ class PushExporter:
         self._pushing: MetricExporter | None = None
 
     def make_exporter(self, timeout_s: float) -> MetricExporter:
-        """Make the exporter of the SDK.
+        """Make the exporter of the SDK, whose pushes may take so many seconds.
 
         Raises:
             MissingDependencyError: its package is not installed.
@@ -117,15 +102,14 @@ class PushExporter:
         if self._ready:
             return
         try:
-            self._exporter = self._make(self._timeout)
+            self._exporter = self.make_exporter(self._timeout)
             self._identity = Identity()
         except MissingDependencyError as error:
             _LOG.warning("%s", error)
             return
         except Exception as error:  # noqa: BLE001 - a bad certificate path, a bad endpoint
-            _LOG.warning(
-                "%s cannot be started (%s: %s); nothing is pushed", self.target, type(error).__name__, error
-            )
+            kind = type(error).__name__
+            _LOG.warning("%s cannot be started (%s: %s); nothing is pushed", self.target, kind, error)
             return
         self._ready = True
         if not self._exit_hook:
@@ -142,7 +126,7 @@ class PushExporter:
             self._end_with_multiprocessing()
 
     def _end_with_multiprocessing(self) -> None:
-        _multiprocessing.at_end_of_child(self.stop)
+        at_end_of_child(self.stop)
 
     def stop(self, timeout: float = FLUSH_LIMIT) -> None:
         """Push once more and end, within ``timeout`` seconds (a push that hangs is left behind)."""
@@ -175,7 +159,7 @@ class PushExporter:
         self._reset()
         self._silent = True
         self._spawn()
-        _multiprocessing.after_fork(self, PushExporter._end_with_multiprocessing)
+        after_fork(self, PushExporter._end_with_multiprocessing)
 
     def _run(self) -> None:
         stop, exporter, outage = self._stop, self._exporter, self._outage
@@ -184,10 +168,10 @@ class PushExporter:
             while not stop.wait(max(0.0, self._interval - (time.monotonic() - began))):
                 began = time.monotonic()
                 if exporter is None:  # a forked child: the parent's connections are not its own
-                    exporter = self._make(self._timeout)
+                    exporter = self.make_exporter(self._timeout)
                 self._push(exporter, outage, self._timeout, stop)
             limit = min(self._flush_within, DOWN_LIMIT) if outage.on else self._flush_within
-            self._push(self._make(limit), outage, limit, stop)
+            self._push(self.make_exporter(limit), outage, limit, stop)
 
     def _push(
         self, exporter: MetricExporter, outage: _outage.Outage, limit: float, stop: threading.Event
@@ -200,11 +184,11 @@ class PushExporter:
             if self._silent and not any(map(_has_happened, series)):
                 return
             self._silent = False
-            scope = InstrumentationScope("lz_otel", self._version)
+            scope = InstrumentationScope("lz_otel", __version__)
             began = self._store.started_ns
             # A clock that was set back would put points before their start, which receivers refuse.
-            now = max(began, time.time_ns())
-            data = metrics_data(series, self._identity.resource, scope, began, now, self._values)
+            span = (began, max(began, time.time_ns()))
+            data = metrics_data(series, self._identity.resource, scope, span, self._values)
             _outage.take_reason()
             self._pushing = None if last else exporter
             with suppress_instrumentation():
@@ -223,38 +207,22 @@ class PushExporter:
 
 
 def _has_happened(series: Series) -> bool:
-    """Return whether a series counts anything that happened: zeros, and what is running, do not."""
+    """Whether a series counts anything that happened: zeros, and what is running, do not."""
     if series.metric is BUILD_INFO:
         return False
     return any(value.count if series.metric.kind == HISTOGRAM else value for _, value in series.points)
 
 
 class OtlpExporter(PushExporter):
-    """OTLP over HTTP, or over gRPC where the package for it is installed.
-
-    Args:
-        protocol: ``http/protobuf`` or ``grpc``; ``OTEL_EXPORTER_OTLP_METRICS_PROTOCOL``,
-            ``OTEL_EXPORTER_OTLP_PROTOCOL``.
-    """
+    """OTLP over HTTP, or over gRPC where the package for it is installed."""
 
     target = "OTLP exporter"
 
-    def __init__(
-        self,
-        store: Store,
-        interval_s: float = 60.0,
-        timeout_s: float = 30.0,
-        version: str = "",
-        exporter: Callable[[float], MetricExporter] | None = None,
-        protocol: str = "http/protobuf",
-    ) -> None:
-        self._protocol = protocol
-        super().__init__(store, interval_s, timeout_s, version, exporter)
-
     def make_exporter(self, timeout_s: float) -> MetricExporter:
-        """Make the exporter of the chosen protocol; see `PushExporter.make_exporter`."""
-        name = self._protocol.removesuffix("/protobuf")
-        make = exporter_class("metric_exporter.OTLPMetricExporter", self._protocol, f"OTLP over {name}")
+        """Make the exporter of the protocol in the environment; see `PushExporter.make_exporter`."""
+        chosen = protocol("metrics")
+        name = chosen.removesuffix("/protobuf")
+        make = exporter_class("metric_exporter.OTLPMetricExporter", chosen, f"OTLP over {name}")
         arguments: dict[str, Any] = {"timeout": min(timeout_s, _request_timeout())}
         if name == "http" and not any(map(os.environ.get, _CREDENTIAL_PROVIDERS)):
             arguments["session"] = _outage.session()

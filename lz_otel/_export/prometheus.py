@@ -89,13 +89,12 @@ class _Layout:
         head = f"{self.sample}_bucket{{{self._before_le % values[: self._split]}"
         tail = f"{self._after_le % values[self._split :]}}} "
         lines = [
-            f"{head}{le}{tail}{n}.0\n" if n < 1_000_000 else f"{head}{le}{tail}{_float(n)}\n"
+            f"{head}{le}{tail}{n}.0" if n < 1_000_000 else f"{head}{le}{tail}{_float(n)}"
             for le, n in zip(self._les, accumulate(value.counts), strict=True)
         ]
         braces = self._braces % values
-        lines.append(f"{self.sample}_count{braces}{_float(value.count)}\n")
-        lines.append(f"{self.sample}_sum{braces}{_float(value.sum)}\n")
-        return "".join(lines)
+        count, total = f"_count{braces}{_float(value.count)}", f"_sum{braces}{_float(value.sum)}"
+        return "\n".join([*lines, f"{self.sample}{count}", f"{self.sample}{total}", ""])
 
     def empty_family(self) -> Family:
         return Family(self.family, self.doc, self.type)
@@ -153,28 +152,16 @@ class StoreCollector:
 
 
 class PrometheusExporter:
-    """The store in a registry, and on ``http://host:port/metrics``.
+    """The store in a registry (that of prometheus_client if not given), and on ``http://host:port/metrics``.
 
-    Args:
-        store: the numbers.
-        host: address to listen on; ``OTEL_EXPORTER_PROMETHEUS_HOST``.
-        port: port to listen on; ``OTEL_EXPORTER_PROMETHEUS_PORT``. 0 picks a free one.
-        registry: where the series also appear; the default registry of prometheus_client if not given.
-        serve: whether to listen at all. Without, there is no thread.
+    Port 0 picks a free one.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        host: str = "localhost",
-        port: int = 9464,
-        registry: CollectorRegistry | None = None,
-        serve: bool = True,
-    ) -> None:
+    def __init__(self, store: Store, host: str, port: int, registry: CollectorRegistry | None = None) -> None:
         self.collector = StoreCollector(store)
         self._store = store
         self._registry = REGISTRY if registry is None else registry
-        self._server = MetricsServer(host, port, self.expose) if serve else None
+        self._server = MetricsServer(host, port, self.expose)
         self._registered = False
         self._alone = False  # the registry would not have us: our port shows our series only
         self._others_failed = Once()
@@ -182,13 +169,12 @@ class PrometheusExporter:
     @property
     def port(self) -> int | None:
         """The port in use, or ``None`` while nothing listens."""
-        return self._server.port if self._server else None
+        return self._server.port
 
     def start(self) -> None:
         """Register and listen. A clash or a taken port is one warning; the host goes on."""
         self._register()
-        if self._server:
-            self._server.start()
+        self._server.start()
 
     def _register(self) -> None:
         if self._registered:
@@ -198,11 +184,13 @@ class PrometheusExporter:
         except ValueError as error:  # DuplicateTimeseries
             self._alone = True
             clashes = sorted(getattr(error, "duplicates", ()))
+            named = ", ".join(clashes[:3]) or error
+            more = f" and {len(clashes) - 3} more" if len(clashes) > 3 else ""
             _LOG.warning(
                 "The Prometheus registry already has series of these names, "
                 "so those of lz_otel are left out of it: %s%s",
-                ", ".join(clashes[:3]) or error,
-                f" and {len(clashes) - 3} more" if len(clashes) > 3 else "",
+                named,
+                more,
             )
         else:
             self._registered = True
@@ -212,21 +200,18 @@ class PrometheusExporter:
         if self._registered:
             self._registered = False
             self._registry.unregister(self.collector)
-        if self._server:
-            self._server.stop(timeout)
+        self._server.stop(timeout)
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's port; listen again (if it is free by then) at the child's first call."""
         self.collector.muted = threading.local()
-        if self._server:
-            self._server.after_fork_in_child(self._store)
+        self._server.after_fork_in_child(self._store)
 
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
         """Return the body and content type of an answer: everything in the registry, ours included.
 
-        Args:
-            accept: the ``Accept`` header; chooses between the text format and OpenMetrics.
-            names: sample names to restrict the answer to; empty for all.
+        ``accept`` is the header, which chooses between the text format and OpenMetrics; ``names`` are sample
+        names to restrict the answer to, empty for all.
         """
         encoder, content_type = choose_encoder(accept)
         if names:
@@ -247,12 +232,11 @@ class PrometheusExporter:
             return encoder(self._registry)
         except Exception as error:  # noqa: BLE001 - a collector of the host or of a library
             if self._others_failed.acquire(False):
-                _LOG.warning(
+                text = (
                     "Another collector in the Prometheus registry fails (%s); "
-                    "port %s shows the series of lz_otel only",
-                    type(error).__name__,
-                    self.port,
+                    "port %s shows the series of lz_otel only"
                 )
+                _LOG.warning(text, type(error).__name__, self.port)
             return b""
         finally:
             self.collector.muted.on = False

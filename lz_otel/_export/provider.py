@@ -23,12 +23,13 @@ import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from opentelemetry.metrics import Observation, get_meter_provider
+from opentelemetry.metrics import Observation
 
 from lz_otel._export._label_values import LabelValues
 from lz_otel._export._listeners import add_listener, remove_listener
 from lz_otel._ground.guard import guarded
 from lz_otel._measure.store import other
+from lz_otel._version import __version__
 from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ def values_within(bounds: Sequence[float], counts: Sequence[int], total: float) 
 class _Instruments:
     """The instruments in one provider. They cannot be removed, so they outlive the exporter they serve."""
 
-    def __init__(self, provider: MeterProvider, version: str) -> None:
+    def __init__(self, provider: MeterProvider) -> None:
         self.source: ProviderExporter | None = None
-        self._meter: Meter = provider.get_meter("lz_otel", version)
+        self._meter: Meter = provider.get_meter("lz_otel", __version__)
         self._made: dict[tuple[str, str], Any] = {}
 
     def add(self, metric: Metric) -> Any:
@@ -98,26 +99,17 @@ _known: WeakKeyDictionary[Any, _Instruments] = WeakKeyDictionary()
 
 
 class ProviderExporter:
-    """Hands the store to a MeterProvider.
-
-    Args:
-        store: the numbers.
-        meter_provider: the application's provider; the global one if not given.
-        version: version of the library, reported with the scope ``lz_otel``.
-    """
+    """Hands the store to the application's MeterProvider."""
 
     port = None
 
-    def __init__(self, store: Store, meter_provider: MeterProvider | None = None, version: str = "") -> None:
+    def __init__(self, store: Store, meter_provider: MeterProvider) -> None:
         self._store = store
-        self._provider = get_meter_provider() if meter_provider is None else meter_provider
-        self._version = version
+        self._provider = meter_provider
         self._instruments: _Instruments | None = None
         self._histograms: dict[int, Any] = {}
         self._names = {id(m): tuple(a.name for a in m.attributes) for m in store.metrics}
-        self._attributes: dict[int, dict[tuple[str, ...], dict[str, str]]] = {
-            id(m): {} for m in store.metrics
-        }
+        self._attributes: dict[int, dict[tuple[str, ...], dict[str, str]]] = {key: {} for key in self._names}
         self._values = LabelValues()
         self._recorded = False
         self._renew()
@@ -137,7 +129,7 @@ class ProviderExporter:
         try:
             instruments = _known[self._provider]
         except (KeyError, TypeError):
-            instruments = _Instruments(self._provider, self._version)
+            instruments = _Instruments(self._provider)
             with contextlib.suppress(TypeError):  # cannot be referred to weakly: made again next time
                 _known[self._provider] = instruments
         for metric in self._store.metrics:
@@ -188,11 +180,11 @@ class ProviderExporter:
         if attributes is None:
             if len(known) >= self._store.max_series:
                 labels = other(metric, labels)
-            attributes = dict(
-                zip(self._names[id(metric)], map(self._values.__getitem__, labels), strict=True)
-            )
-            known[labels] = attributes
+            attributes = known[labels] = self._named(metric, labels)
         return attributes
+
+    def _named(self, metric: Metric, labels: tuple[str, ...]) -> dict[str, str]:
+        return dict(zip(self._names[id(metric)], map(self._values.__getitem__, labels), strict=True))
 
     def _put_off(self, metric: Metric, labels: tuple[str, ...], value: Any) -> None:
         counts, total, _ = value
@@ -243,6 +235,5 @@ class ProviderExporter:
             self._drain()
         if series is None:
             return
-        names = self._names[ident]
         for labels, value in series.points:
-            yield Observation(value, dict(zip(names, map(self._values.__getitem__, labels), strict=True)))
+            yield Observation(value, self._named(metric, labels))

@@ -23,10 +23,10 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 
-from lz_otel._export import _multiprocessing, _outage
+from lz_otel._export import _outage
 from lz_otel._export._otlp_settings import check, exporter_class, protocol
 from lz_otel._export._sdk_settings import asked, refused
-from lz_otel._export._threads import start_thread
+from lz_otel._export._threads import after_fork, at_end_of_child, start_thread
 from lz_otel._ground.guard import guarded
 from lz_otel.errors import MissingDependencyError
 
@@ -51,13 +51,13 @@ class _Watched(SpanExporter):
         result = SpanExportResult.FAILURE
         try:
             result = self._exporter.export(spans)
+            return result
         finally:
             if result is not SpanExportResult.SUCCESS:
                 self._here.failed = True
-        return result
 
     def failed(self) -> bool:
-        """Return whether any batch failed in the current thread, and forget it."""
+        """Whether any batch failed in the current thread; forgets it."""
         failed = getattr(self._here, "failed", False)
         self._here.failed = False
         return failed
@@ -70,11 +70,7 @@ class _Watched(SpanExporter):
 
 
 class OwnSpans:
-    """The provider that lz_otel has made, and the thread that sends what waits in it.
-
-    Args:
-        exporters: where the spans go, in batches.
-    """
+    """The provider that lz_otel has made, and the thread that sends what waits in it, in batches."""
 
     def __init__(self, exporters: Sequence[SpanExporter]) -> None:
         self._watched = [_Watched(exporter) for exporter in exporters]
@@ -99,7 +95,7 @@ class OwnSpans:
         return self._thread is not None and self._thread.is_alive()
 
     def _end_with_multiprocessing(self) -> None:
-        _multiprocessing.at_end_of_child(self.finish)
+        at_end_of_child(self.finish)
 
     def _run(self, wake: threading.Event, flushes: deque[threading.Event]) -> None:
         while True:
@@ -146,7 +142,7 @@ class OwnSpans:
         self._begun_at = None
         _outage.after_fork_in_child()
         self._spawn()
-        _multiprocessing.after_fork(self, OwnSpans._end_with_multiprocessing)
+        after_fork(self, OwnSpans._end_with_multiprocessing)
 
 
 def _lost(reason: str) -> None:
@@ -156,16 +152,13 @@ def _lost(reason: str) -> None:
 
 
 def _taken() -> bool:
-    """Return whether the application has set a TracerProvider of its own."""
+    """Whether the application has set a TracerProvider of its own."""
     provider = asked("tracer_provider", trace.get_tracer_provider)
     return not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 
 
 def check_settings(names: tuple[str, ...]) -> None:
-    """Check the settings of OpenTelemetry before anything is changed, if they are going to be used.
-
-    Args:
-        names: the exporters of spans.
+    """Check the settings of these exporters of spans before anything is changed, if they are to be used.
 
     Raises:
         ConfigurationError: one cannot be used.
@@ -196,16 +189,13 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
             if name == "console":
                 exporters.append(ConsoleSpanExporter())
             else:
-                make = exporter_class(
-                    "trace_exporter.OTLPSpanExporter", protocol("traces"), "OTEL_TRACES_EXPORTER=otlp"
-                )
-                exporters.append(make())
+                path, purpose = "trace_exporter.OTLPSpanExporter", "OTEL_TRACES_EXPORTER=otlp"
+                exporters.append(exporter_class(path, protocol("traces"), purpose)())
         except MissingDependencyError as missing:
             _LOG.warning("lz_otel: %s; no spans are exported", missing)
         except Exception as error:  # noqa: BLE001 - a bad certificate path
-            _LOG.warning(
-                "lz_otel: the %s exporter of spans cannot be started (%s)", name, type(error).__name__
-            )
+            kind = type(error).__name__
+            _LOG.warning("lz_otel: the %s exporter of spans cannot be started (%s)", name, kind)
     if not exporters:
         return None
     try:

@@ -42,13 +42,12 @@ def load(source: Path | str, kind: type[T], *, name: str = "") -> T:
     Raises:
         ConfigurationError: the file cannot be read or is no TOML, or a key or value in it cannot be used.
     """
-    path = source if isinstance(source, Path) else None
-    where = f"{name} ({path})" if name and path else name or str(path or "")
+    path = str(source) if isinstance(source, Path) else ""
     try:
         data = tomllib.loads(source.read_text(encoding="utf-8") if isinstance(source, Path) else source)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigurationError(name or "file", str(path or "text"), f"readable TOML ({error})") from error
-    return convert(data, kind, name=where)
+        raise ConfigurationError(name or "file", path or "text", f"readable TOML ({error})") from error
+    return convert(data, kind, name=f"{name} ({path})" if name and path else name or path)
 
 
 def convert(data: object, kind: type[T], *, name: str = "") -> T:

@@ -11,9 +11,6 @@ from lz_otel._judge.base import Judge
 def judge_class(name: str) -> type[Judge]:
     """Return the class that judges a mechanism: the one of the module ``_judge.<name>`` with this ``NAME``.
 
-    Args:
-        name: name of the mechanism, as in `lz_otel.mechanisms`.
-
     Raises:
         LookupError: the mechanism has no judge; the text names the file to write.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, ClassVar
 
 from lz_otel._judge.result import Result
 from lz_otel.mechanisms import BY_NAME, REPLAYS
@@ -19,20 +19,10 @@ if TYPE_CHECKING:
     from lz_otel.model import EndedCall, Facts, Request
 
 
-class JudgeArguments(TypedDict, total=False):
-    """What a `Judge` may be made with besides the markers; for the subclasses that pass it on."""
-
-    prices: Prices | None
-    counted: CountedTokens | None
-    miss_reasons: bool
-    now: Callable[[], float]
-
-
 class Judge:
     """Tells of each call whether one mechanism has served it.
 
     Args:
-        signals: the table of wire markers in force.
         prices: price table, for what a hit saved; ``None``: savings stay unknown.
         counted: answers of token counting, shared by the mechanisms that use them.
         miss_reasons: whether to tell why a prompt cache was missed; of no meaning to the others.
@@ -41,6 +31,7 @@ class Judge:
     Attributes:
         NAME: name of the mechanism, as in `lz_otel.mechanisms`.
         ASKED_ALWAYS: whether it has no marker that could wake it: it is asked about every call, and last.
+        markers: names of its markers on the wire, by key (`Signals.name`).
         replays: whether its hit is a stored answer: the headers and the usage of the call are those of an
             earlier one, so no other mechanism is asked about it.
     """
@@ -58,11 +49,17 @@ class Judge:
         now: Callable[[], float] = time.time,
     ) -> None:
         self.signals = signals
+        keys = [row.key for row in signals.rows if row.mechanism == self.NAME]
+        self.markers = {key: signals.name(self.NAME, key) for key in keys}
         self.prices = prices
         self.counted = counted
         self.miss_reasons = miss_reasons
         self.now = now
         self.replays = BY_NAME[self.NAME].effect == REPLAYS
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Make the memory, empty: the end of ``__init__``."""
 
     def begin(self, request: Request, facts: Facts) -> None:
         """Put sinks where they are needed: the response's head has arrived, its body has not."""
@@ -70,10 +67,6 @@ class Judge:
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude about an ended call; ``None`` when there is nothing to say."""
         raise NotImplementedError
-
-    def marker(self, key: str) -> str:
-        """Return the name on the wire of one of the mechanism's markers (`Signals.name`)."""
-        return self.signals.name(self.NAME, key)
 
     def _result(
         self,
@@ -83,9 +76,9 @@ class Judge:
         saved: float | None = None,
     ) -> Result | None:
         rows = tuple(rows)
-        if decision is None:
-            return Result(None, rows) if rows else None
-        return Result(Verdict(self.NAME, decision, reason), rows, saved)
+        if decision is not None:
+            return Result(Verdict(self.NAME, decision, reason), rows, saved)
+        return Result(None, rows) if rows else None
 
 
 def succeeded(call: EndedCall) -> bool:
@@ -96,7 +89,5 @@ def succeeded(call: EndedCall) -> bool:
 
 def is_claude(facts: Facts) -> bool:
     """Whether a call went to a Claude model, on whatever platform."""
-    return (
-        facts.provider == "anthropic"
-        or "claude" in (facts.request_model or facts.response_model or "").lower()
-    )
+    model = facts.request_model or facts.response_model or ""
+    return facts.provider == "anthropic" or "claude" in model.lower()

@@ -19,34 +19,23 @@ _HIT, _MISS, _BYPASS = "hit", "miss", "bypass"
 
 # Words of the headers of one gateway each. What is not listed says nothing (DISABLED: nobody asked).
 _WORDS = {
-    "hit": _HIT,
-    "semantic hit": _HIT,
-    "miss": _MISS,
-    "semantic miss": _MISS,
+    "hit": _HIT, "semantic hit": _HIT, "miss": _MISS, "semantic miss": _MISS,
     "refresh": _BYPASS,  # Portkey: the caller asked to go past the cache
     "bypass": _BYPASS,
-}
+}  # fmt: skip
 # X-Cache-Status: Kong's words, and those of nginx, which tells more kinds of hits apart.
 _X_CACHE_STATUS = {
-    "hit": _HIT,
-    "stale": _HIT,
-    "updating": _HIT,
-    "revalidated": _HIT,
-    "miss": _MISS,
-    "expired": _MISS,
+    "hit": _HIT, "stale": _HIT, "updating": _HIT, "revalidated": _HIT, "miss": _MISS, "expired": _MISS,
     "refresh": _MISS,  # Kong: found, and not good enough to be used
     "bypass": _BYPASS,
-}
+}  # fmt: skip
 # RFC 9211: why a cache forwarded. `method` and `bypass` say that it had no say in the request.
 _FORWARDED = {
-    "uri-miss": _MISS,
-    "vary-miss": _MISS,
-    "miss": _MISS,
-    "stale": _MISS,
-    "partial": _MISS,
+    "uri-miss": _MISS, "vary-miss": _MISS, "miss": _MISS, "stale": _MISS, "partial": _MISS,
     "request": _BYPASS,  # the request asked to go past it
-}
+}  # fmt: skip
 _MAX_HEADER = 4096
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.?)*(?:"|$)', re.DOTALL)
 
 
 class CacheReading(NamedTuple):
@@ -89,20 +78,12 @@ def _of_user_header(value: str, hit: str) -> str | None:
     value = value.strip().lower()
     if value == hit or hit in {part.strip() for part in value.replace(";", ",").split(",")}:
         return _HIT
-    return _WORDS.get(value) if _WORDS.get(value) != _HIT else None
+    decision = _WORDS.get(value)
+    return decision if decision != _HIT else None
 
 
-def _of_gateway(value: str) -> str | None:
-    return _WORDS.get(" ".join(value.lower().split()))
-
-
-def _of_litellm(value: str) -> str | None:
-    """Read LiteLLM's key of the stored answer: its presence is a hit."""
-    return _HIT if value.strip() else None
-
-
-def _of_x_cache_status(value: str) -> str | None:
-    return _X_CACHE_STATUS.get(value.strip().lower())
+def _of_words(words: dict[str, str]) -> Callable[[str], str | None]:
+    return lambda value: words.get(" ".join(value.lower().split()))
 
 
 def _of_x_cache(value: str) -> str | None:
@@ -117,8 +98,9 @@ def _of_cache_status(value: str) -> str | None:
     ``fwd=stale; fwd-status=304`` counts as a hit as well: the stored answer was good and was used.
     """
     decisions: set[str] = set()
-    for member in _split(value[:_MAX_HEADER], ","):
-        given = dict(_parameter(p) for p in _split(member, ";")[1:])
+    # Quoted strings (``key=``, ``detail=``) may hold anything and decide nothing.
+    for member in _QUOTED.sub('""', value[:_MAX_HEADER]).split(","):
+        given = dict(_parameter(p) for p in member.split(";")[1:])
         revalidated = given.get("fwd") == "stale" and given.get("fwd-status") == "304"
         if given.get("hit", "?0") == "?1" or revalidated:
             return _HIT
@@ -129,13 +111,13 @@ def _of_cache_status(value: str) -> str | None:
 
 
 _BY_TRUST: tuple[tuple[str, Callable[[str], str | None]], ...] = (
-    ("cf-aig-cache-status", _of_gateway),
-    ("x-portkey-cache-status", _of_gateway),
-    ("x-openrouter-cache-status", _of_gateway),
-    ("helicone-cache", _of_gateway),
-    ("x-litellm-cache-key", _of_litellm),
+    ("cf-aig-cache-status", _of_words(_WORDS)),
+    ("x-portkey-cache-status", _of_words(_WORDS)),
+    ("x-openrouter-cache-status", _of_words(_WORDS)),
+    ("helicone-cache", _of_words(_WORDS)),
+    ("x-litellm-cache-key", lambda value: _HIT if value.strip() else None),  # that of the stored answer
     ("cache-status", _of_cache_status),
-    ("x-cache-status", _of_x_cache_status),
+    ("x-cache-status", _of_words(_X_CACHE_STATUS)),
     ("x-cache", _of_x_cache),
 )
 CACHE_HEADERS = frozenset(name for name, _ in _BY_TRUST)
@@ -145,24 +127,6 @@ CACHE_HEADERS = frozenset(name for name, _ in _BY_TRUST)
 def _parameter(text: str) -> tuple[str, str]:
     name, sep, value = text.strip().partition("=")
     return name.strip().lower(), value.strip().lower() if sep else "?1"
-
-
-def _split(text: str, separator: str) -> list[str]:
-    """Split a text outside quoted strings (``key=``, ``detail=`` may hold anything)."""
-    if '"' not in text:
-        return text.split(separator)
-    parts, start, quoted, at = [], 0, False, 0
-    while at < len(text):
-        char = text[at]
-        if char == "\\" and quoted:
-            at += 1
-        elif char == '"':
-            quoted = not quoted
-        elif char == separator and not quoted:
-            parts.append(text[start:at])
-            start = at + 1
-        at += 1
-    return [*parts, text[start:]]
 
 
 # Header, count that means nothing happened, what more of it means.

@@ -33,9 +33,7 @@ class MechanismsInForce:
     and last.
 
     Args:
-        signals: the table of wire markers in force.
         mechanisms: ``("auto",)`` or the names that are on.
-        prices: for what a hit saved.
         miss_reasons: whether the prompt cache compares digests to tell why it was missed.
 
     Attributes:

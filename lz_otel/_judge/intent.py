@@ -17,11 +17,7 @@ from lz_otel._judge.base import Judge, succeeded
 from lz_otel._judge.request_body import request_fields
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 BETA = "tools-2024-08-06"
@@ -58,18 +54,15 @@ class IntentJudge(Judge):
 
     NAME = "intent"
 
-    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
-        super().__init__(signals, **arguments)
-        self._asked, self._wrong = self.marker("asked"), self.marker("wrong_header")
-        self._beta, self._hit = self.marker("beta"), self.marker("hit")
-        self._served = self.marker("served_intent")
+    def prepare(self) -> None:
+        """Make the memory, as the class says."""
         self._salt = os.urandom(16)
         self._outputs: BoundedMap[int, bytes] = BoundedMap(MAX_REQUESTS)
         self._sessions: BoundedMap[int, str] = BoundedMap(MAX_SESSIONS)
 
     def begin(self, request: Request, facts: Facts) -> None:
         """Digest the output of calls that state an intent."""
-        if self._asked in request.headers or self._wrong in request.headers:
+        if self.markers["asked"] in request.headers or self.markers["wrong_header"] in request.headers:
             answer_text(facts).want_digest()
 
     def judge(self, call: EndedCall) -> Result | None:
@@ -77,14 +70,14 @@ class IntentJudge(Judge):
         facts, headers = call.facts, call.request.headers
         if not facts.inference or not facts.llm_call:
             return None
-        asked = headers.get(self._asked)
-        wrong = asked is None and self._wrong in headers
-        stated = headers[self._wrong] if wrong else asked
-        hit = call.response_headers.get(self._hit, "").strip().lower() == "true"
+        asked = headers.get(self.markers["asked"])
+        wrong = asked is None and self.markers["wrong_header"] in headers
+        stated = headers[self.markers["wrong_header"]] if wrong else asked
+        hit = call.response_headers.get(self.markers["hit"], "").strip().lower() == "true"
         if stated is None:
             if not hit or not succeeded(call):
                 return None
-            intent = _closed(call.response_headers.get(self._served, ""))
+            intent = _closed(call.response_headers.get(self.markers["served_intent"], ""))
             return self._result("hit", rows=((c.INTENT_CALLS, (intent,), 1.0),))
         intent = _closed(stated)
         rows: list[MetricRow] = [(c.INTENT_CALLS, (intent,), 1.0)]
@@ -105,7 +98,7 @@ class IntentJudge(Judge):
         """Return why a call was served the old way: the first reason that applies."""
         if wrong:
             return "wrong_header"
-        betas = call.request.headers.get(self._beta, "")
+        betas = call.request.headers.get(self.markers["beta"], "")
         if BETA not in [b.strip() for b in betas.split(",")]:
             return "no_beta"
         if not call.facts.stream:
@@ -122,9 +115,7 @@ class IntentJudge(Judge):
             return None
         head = f"{intent}\0{call.facts.request_model}\0{request.path}\0".encode("utf-8", "surrogatepass")
         before = self._outputs.put(digest(head + request.body), output)
-        if before is None:
-            return None
-        return "same" if before == output else "different"
+        return None if before is None else "same" if before == output else "different"
 
     def _transition(self, call: EndedCall, intent: str) -> bool | None:
         """Whether the session's intent changed; ``None`` for its first call or without a session."""

@@ -15,14 +15,9 @@ from lz_otel._judge.base import Judge, is_claude, succeeded
 from lz_otel._judge.request_body import finite_number, header_number, request_fields, system_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Unpack
-
     from lz_otel._extract.request import Fields
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
-    from lz_otel._judge.signals import Signals
-    from lz_otel.model import EndedCall, Facts
+    from lz_otel.model import EndedCall
 
 _FIRST_LINE = 512
 _TAG = re.compile(r"<layer-zero((?:\s+[a-z_]{1,32}\s*=\s*(?:\"[^\"<>]{0,64}\"|'[^'<>]{0,64}'))*)\s*/?>")
@@ -82,20 +77,11 @@ class PruningJudge(Judge):
 
     NAME = "pruning"
 
-    def __init__(
-        self,
-        signals: Signals,
-        *,
-        environ: Mapping[str, str] | None = None,
-        **arguments: Unpack[JudgeArguments],
-    ) -> None:
-        super().__init__(signals, **arguments)
-        environ = os.environ if environ is None else environ
-        asked = _asked(environ.get(self.marker("asked_env"), ""), environ.get(self.marker("ratio_env")))
+    def prepare(self) -> None:
+        """Make the memory, as the class says."""
+        enabled, ratio = (os.environ.get(self.markers[key]) for key in ("asked_env", "ratio_env"))
+        asked = _asked(enabled or "", ratio)
         self._environment = asked if asked is not None and asked.enabled else None
-        self._header = self.marker("asked_header")
-        self._field, self._field_header = self.marker("pruned_tokens"), self.marker("pruned_tokens_header")
-        self._ms, self._ms_header = self.marker("context_ms"), self.marker("context_ms_header")
 
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude as the class says. ``saved_usd``: the cut tokens at the price of uncached input."""
@@ -114,28 +100,22 @@ class PruningJudge(Judge):
             return self._result(None, rows=rows)
         self._context(call, system, rows)
         pruned, original = self._pruned(call, top)
-        if pruned is None:
-            if asked is None:
-                return self._result(None, rows=rows)
-            if not asked.enabled:
-                return self._result("bypass", rows=rows)
-            if facts.usage_seen or call.ending == "ok":
-                return self._result("fallback", "no_report", rows)
-            return self._result(None, rows=rows)  # a stream that was left early never states its usage
-        if asked is None and pruned == 0:
+        # A stream that was left early never states its usage.
+        unknown = pruned is None and not facts.usage_seen and call.ending != "ok"
+        if not pruned and (asked is None or (asked.enabled and unknown)):
             return self._result(None, rows=rows)
-        if original is not None:
+        if pruned is not None and original is not None:
             rows.append((c.PRUNED_TOKENS, (), float(pruned)))
             rows.append((c.ORIGINAL_TOKENS, (), float(original)))
-        if pruned == 0:
-            if asked is not None and not asked.enabled:
-                return self._result("bypass", rows=rows)
-            return self._result("fallback", "nothing_pruned", rows)
-        return self._result("hit", None, rows, self._saved(call, pruned))
+        if pruned:
+            return self._result("hit", None, rows, self._saved(call, pruned))
+        if asked is not None and not asked.enabled:
+            return self._result("bypass", rows=rows)
+        return self._result("fallback", "no_report" if pruned is None else "nothing_pruned", rows)
 
     def _asked(self, call: EndedCall, system: str | None) -> Asked | None:
         malformed = call.facts.malformed
-        header = call.request.headers.get(self._header)
+        header = call.request.headers.get(self.markers["asked_header"])
         if header is not None:
             enabled, *parameters = (part.strip() for part in header.split(";"))
             ratios = [p.partition("=")[2].strip() for p in parameters if p.startswith("prune_ratio=")]
@@ -155,9 +135,7 @@ class PruningJudge(Judge):
         """Return tokens cut and tokens before, as usage, header or a token counting states them."""
         facts = call.facts
         billed = facts.input_tokens
-        stated = self._usage(facts, self._field)
-        if stated is None:
-            stated = header_number(call.response_headers, self._field_header, facts.malformed)
+        stated = self._reported(call, "pruned_tokens")
         if stated is not None:
             return int(stated), None if billed is None else billed + int(stated)
         if billed is None or top is None or self.counted is None:
@@ -165,19 +143,19 @@ class PruningJudge(Judge):
         counted = self.counted.of(top)
         return (None, None) if counted is None else (max(0, counted - billed), max(counted, billed))
 
-    def _usage(self, facts: Facts, field: str) -> float | None:
-        if not facts.layer_zero or facts.layer_zero.get(field) is None:
-            return None
-        value = finite_number(facts.layer_zero[field])
-        if value is None or value < 0:
+    def _reported(self, call: EndedCall, key: str) -> float | None:
+        """Return a number of the report: that in the usage, else that in a header."""
+        facts = call.facts
+        stated = (facts.layer_zero or {}).get(self.markers[key])
+        if stated is not None:
+            value = finite_number(stated)
+            if value is not None and value >= 0:
+                return value
             facts.malformed.append("layer_zero")
-            return None
-        return value
+        return header_number(call.response_headers, self.markers[f"{key}_header"], facts.malformed)
 
     def _context(self, call: EndedCall, system: str | None, rows: list[MetricRow]) -> None:
-        ms = self._usage(call.facts, self._ms)
-        if ms is None:
-            ms = header_number(call.response_headers, self._ms_header, call.facts.malformed)
+        ms = self._reported(call, "context_ms")
         # It is only measured for a <context>; a constant 0 means that no tag is in use (001 5.3).
         if ms is not None and (ms == 0 or (system is not None and "<context>" in system)):
             rows.append((c.CONTEXT_PRESERVATION, (), ms / 1000))

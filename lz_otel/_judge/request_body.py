@@ -97,12 +97,15 @@ def system_text(top: Fields) -> str | None:
         message = decoded_json(first)
         if isinstance(message, dict) and message.get("role") == "system":
             system = message.get("content")
-    if isinstance(system, str):
-        return system
-    if isinstance(system, list):
-        texts = [b["text"] for b in system if isinstance(b, dict) and isinstance(b.get("text"), str)]
+    return content_text(system)
+
+
+def content_text(content: object) -> str | None:
+    """Return a text, or text blocks joined by newlines; ``None`` where there is neither."""
+    if isinstance(content, list):
+        texts = [b["text"] for b in content if isinstance(b, dict) and isinstance(b.get("text"), str)]
         return "\n".join(texts) if texts else None
-    return None
+    return content if isinstance(content, str) else None
 
 
 # Strings under these keys are no text that a person wrote.
@@ -142,8 +145,8 @@ class CountedTokens:
     (``max_tokens``, ``stream`` ...), so the digest covers those that do. Holds digests and numbers only.
     """
 
-    def __init__(self, max_entries: int = 1024) -> None:
-        self._counts: BoundedMap[int, int] = BoundedMap(max_entries)
+    def __init__(self) -> None:
+        self._counts: BoundedMap[int, int] = BoundedMap(1024)
 
     @staticmethod
     def key(top: Fields) -> int:

@@ -10,11 +10,7 @@ from lz_otel._judge.base import Judge, succeeded
 from lz_otel._judge.gateways import cache_reading, gateway_detours
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import Result
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
 MAX_HOSTS = 256
@@ -32,8 +28,8 @@ class ResponseCacheJudge(Judge):
 
     NAME = "response_cache"
 
-    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
-        super().__init__(signals, **arguments)
+    def prepare(self) -> None:
+        """Make the memory, as the class says."""
         self._hosts: BoundedSet[str] = BoundedSet(MAX_HOSTS)
 
     def judge(self, call: EndedCall) -> Result | None:
@@ -41,13 +37,11 @@ class ResponseCacheJudge(Judge):
         facts = call.facts
         if not facts.llm_call:
             return None
-        reading = (
-            cache_reading(call.response_headers, self.signals.response_cache_header)
-            if succeeded(call)
-            else None
-        )
-        decision = reading.decision if reading is not None else None
-        if reading is not None and reading.x_cache:
+        decision, x_cache = None, False
+        if succeeded(call):
+            reading = cache_reading(call.response_headers, self.signals.response_cache_header)
+            decision, x_cache = reading or (None, False)
+        if x_cache:
             if decision == "hit":
                 self._hosts.add(call.request.host)
             elif call.request.host not in self._hosts:

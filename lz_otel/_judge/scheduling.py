@@ -23,11 +23,8 @@ from lz_otel._judge.simhash import Shape, resembles, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Unpack
 
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 SIMILARITY = 0.92  # (A)
@@ -42,7 +39,6 @@ class Budget:
     Args:
         share: of one core, on the average.
         limit: seconds saved up, and there at the start: that long a burst is looked at in full.
-        clock: monotonic seconds.
     """
 
     def __init__(
@@ -81,13 +77,9 @@ class SchedulingJudge(Judge):
 
     NAME = "scheduling"
 
-    def __init__(
-        self, signals: Signals, *, budget: Budget | None = None, **arguments: Unpack[JudgeArguments]
-    ) -> None:
-        super().__init__(signals, **arguments)
-        self._hint, self._served = self.marker("hint"), self.marker("served")
-        self._policy = self.marker("cache_policy")
-        self.budget = Budget() if budget is None else budget
+    def prepare(self) -> None:
+        """Make the memory, as the class says."""
+        self.budget = Budget()
         self._recent: deque[Shape] = deque(maxlen=RECENT)
         self._similar_at: deque[float] = deque(maxlen=64)
         self._entities: BoundedSet[int] = BoundedSet(MAX_ENTITIES)
@@ -98,15 +90,15 @@ class SchedulingJudge(Judge):
             answer_text(facts).want_text(MAX_TEXT)
 
     def _concerns(self, request: Request) -> bool:
-        return self._hint in request.headers or self._policy in request.headers
+        return self.markers["hint"] in request.headers or self.markers["cache_policy"] in request.headers
 
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude as the class says. ``saved_usd``: 28 %, 62.5 % or 68 % of the price (A)."""
         facts, request = call.facts, call.request
         if not facts.inference or not facts.llm_call:
             return None
-        hint = request.headers.get(self._hint, "").split(";", 1)[0].strip().lower()
-        served = call.response_headers.get(self._served, "").strip().lower()
+        hint = request.headers.get(self.markers["hint"], "").split(";", 1)[0].strip().lower()
+        served = call.response_headers.get(self.markers["served"], "").strip().lower()
         rows: list[MetricRow] = []
         if not self._policy_is_good(request):
             facts.malformed.append("header")
@@ -126,17 +118,15 @@ class SchedulingJudge(Judge):
         return self._result("miss" if served == "standard" else None, rows=rows)
 
     def _policy_is_good(self, request: Request) -> bool:
-        text = request.headers.get(self._policy)
+        text = request.headers.get(self.markers["cache_policy"])
         if text is None:
             return True
         try:
             policy = msgspec.json.decode(text)
         except (msgspec.MsgspecError, RecursionError):
             return False
-        return isinstance(policy, dict) and all(
-            isinstance(policy.get(key, []), list) and all(isinstance(b, str) for b in policy.get(key, []))
-            for key in _BLOCKS
-        )
+        lists = [policy.get(key, []) for key in _BLOCKS] if isinstance(policy, dict) else [None]
+        return all(isinstance(ids, list) and all(isinstance(b, str) for b in ids) for ids in lists)
 
     def _look(self, call: EndedCall, rows: list[MetricRow]) -> None:
         """Compare the prompt with recent ones, and the answer's entities with those of other requests."""
@@ -157,16 +147,13 @@ class SchedulingJudge(Judge):
             ghosts = self._ghosts(sink.text(), named, call.request.body or b"")
             if ghosts:
                 rows.append((c.GHOST_ENTITIES, (), float(ghosts)))
-        for digest in named:
-            self._entities.add(digest)
+        for entity in named:
+            self._entities.add(entity)
 
     def _ghosts(self, answer: str, named: set[int], body: bytes) -> int:
         """Count the entities that another request named and this one did not, in any spelling."""
-        return sum(
-            1
-            for e in entities(answer)
-            if e.digest not in named and e.digest in self._entities and e.text.encode() not in body
-        )
+        others = (e for e in entities(answer) if e.digest not in named and e.digest in self._entities)
+        return sum(1 for e in others if e.text.encode() not in body)
 
     def _similar_rate(self) -> float:
         """Return the similar calls per second, over the last 64 of them."""

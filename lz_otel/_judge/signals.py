@@ -14,11 +14,12 @@ Only C rows may be changed, by a TOML file (``LZ_OTEL_SIGNALS=path``)::
 from __future__ import annotations
 
 import re
-import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lz_otel._extract.request import Fields
+from lz_otel._ground import toml
 from lz_otel._ground.headers import Headers, keep
 from lz_otel._judge.gateways import has_statement
 from lz_otel._judge.request_body import starts_with_tag
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 REQUEST, RESPONSE = "request header", "response header"
 BODY, USAGE, DELTA, ENVIRONMENT = "request body", "usage field", "stream delta", "environment"
-_NOTHING: frozenset[str] = frozenset()
 _SHORT = 4096
 
 
@@ -69,8 +69,7 @@ TABLE: tuple[Signal, ...] = (
         ("layer", RESPONSE, "x-anthropic-layer", "A", "000 3.1", "'zero': served by the symbolic engine",
          "*"),
         ("engine_ms", RESPONSE, "x-anthropic-zero-latency", "A", "000 3.1", "time of the engine, ms", "*"),
-        ("region", REQUEST, "anthropic-region", "A", "000 5.1", "only us-east-1 is fully enabled"),
-        ),
+        ("region", REQUEST, "anthropic-region", "A", "000 5.1", "only us-east-1 is fully enabled")),
     *_s("pruning",
         ("tag", BODY, "<layer-zero", "A", "001 3.2",
          "first line of the system prompt: <layer-zero enabled=\"true\" prune_ratio=\"0.32\"/>", "*"),
@@ -86,8 +85,7 @@ TABLE: tuple[Signal, ...] = (
         ("context_ms", USAGE, "usage.layer_zero.context_preservation_ms", "C", "001 3.2 names the number",
          "time spent on preserving <context>, ms"),
         ("context_ms_header", RESPONSE, "x-anthropic-layer-zero-context-preservation-ms", "C",
-         "001 3.2 names the number", "the same, where usage does not say it", "*"),
-        ),
+         "001 3.2 names the number", "the same, where usage does not say it", "*")),
     *_s("intent",
         ("asked", REQUEST, "anthropic-sampling-intent", "A", "002 3.2", "deterministic, creative or balanced",
          "*"),
@@ -96,8 +94,7 @@ TABLE: tuple[Signal, ...] = (
         ("beta", REQUEST, "anthropic-beta", "A", "002 1", "must list tools-2024-08-06"),
         ("hit", RESPONSE, "x-anthropic-layer-zero", "A", "002 3.1", "'true': sampled inside the model", "*"),
         ("served_intent", RESPONSE, "x-anthropic-sampling-intent", "A", "002 3.1", "the intent that was used",
-         "*"),
-        ),
+         "*")),
     *_s("zeroing",
         ("asked", REQUEST, "anthropic-layer-zero", "A", "003 4.1", "'enabled' asks for it", "*"),
         ("context_type", REQUEST, "anthropic-context-type", "A", "003 4.3", "kind of task", "*"),
@@ -106,8 +103,7 @@ TABLE: tuple[Signal, ...] = (
         ("tolerance", BODY, "impact_tolerance", "A", "003 3.2", "change of attention that is tolerated", "*"),
         ("segment", BODY, "user_segment", "A", "003 4.3", "which settings apply"),
         ("report", RESPONSE, "x-anthropic-layer-zero-report", "A", "003 4.2", "base64 of a JSON report", "*"),
-        ("mask", DELTA, "zeroing_mask", "A", "003 4.2", "which groups of experts are active"),
-        ),
+        ("mask", DELTA, "zeroing_mask", "A", "003 4.2", "which groups of experts are active")),
     *_s("scheduling",
         ("hint", REQUEST, "x-anthropic-layer-hint", "A", "004 3.1", "zero-latency[;priority=high] or legacy",
          "*"),
@@ -116,8 +112,7 @@ TABLE: tuple[Signal, ...] = (
         ("trace_id", RESPONSE, "x-anthropic-trace-id", "A", "004 5.3", "for spans and logs, never a label",
          "*"),
         ("precision", REQUEST, "x-anthropic-precision-mode", "A", "004 5.2", "fp16-deterministic, ...", "*"),
-        ("cache_policy", REQUEST, "x-anthropic-cache-policy", "A", "004 4.3", "JSON of block lists", "*"),
-        ),
+        ("cache_policy", REQUEST, "x-anthropic-cache-policy", "A", "004 4.3", "JSON of block lists", "*")),
     *_s("response_cache",
         ("cloudflare", RESPONSE, "cf-aig-cache-status", "D", "Cloudflare AI Gateway", "HIT, MISS", "?"),
         ("helicone", RESPONSE, "helicone-cache", "D", "Helicone", "HIT, MISS", "?"),
@@ -138,17 +133,14 @@ TABLE: tuple[Signal, ...] = (
          "retries; -1: all used up", "?"),
         ("helicone_fallback", RESPONSE, "helicone-fallback-index", "D", "Helicone (unverified)",
          "0: no fallback", "?"),
-        ("ngrok_attempts", RESPONSE, "ngrok-aig-attempts", "D", "ngrok AI Gateway", "1: no retry", "?"),
-        ),
+        ("ngrok_attempts", RESPONSE, "ngrok-aig-attempts", "D", "ngrok AI Gateway", "1: no retry", "?")),
 )  # fmt: skip
 
 
 class Signals:
     """The table in force, with what is needed to find markers quickly.
 
-    Args:
-        rows: the rows in force.
-        response_cache_header: header of the user's own gateway, ``(name, value)`` in lower case.
+    ``response_cache_header`` is that of the user's own gateway: ``(name, value)`` in lower case.
     """
 
     def __init__(
@@ -164,9 +156,7 @@ class Signals:
         self._request_names = frozenset(self._request)
         self._response_names = frozenset(self._response)
         keep(self._request_names | self._response_names)  # the user may have given a row any name
-        self._usage = {
-            r.name.removeprefix("usage.layer_zero."): r.mechanism for r in rows if r.where == USAGE
-        }
+        self._usage = {self.name(r.mechanism, r.key): r.mechanism for r in rows if r.where == USAGE}
 
     def name(self, mechanism: str, key: str) -> str:
         """Return one signal's name on the wire; for `USAGE` rows the field inside ``usage.layer_zero``."""
@@ -179,35 +169,28 @@ class Signals:
         response's head is there (``facts`` then hold the request's fields, where the pruning tag and the
         fields of zeroing are), and again at the end, when they hold what usage says.
         """
-        woken: set[str] | None = None
+        woken: set[str] = set()
         if not request.headers.lacks[self._request_names]:
-            woken = self._match(self._request, request.headers, woken)
+            self._match(self._request, request.headers, woken)
         if not response_headers.lacks[self._response_names]:
-            woken = self._match(self._response, response_headers, woken)
+            self._match(self._response, response_headers, woken)
         top = facts.request_fields
         if isinstance(top, Fields):
             body = request.body
             # A short body is searched faster than its parts.
             if (body is None or len(body) > _SHORT or b"layer-zero" in body) and starts_with_tag(top):
-                woken = _with(woken, "pruning")
-            if not (
-                top.zeroing_threshold is None
-                and top.stability_window is None
-                and top.impact_tolerance is None
-            ):
-                woken = _with(woken, "zeroing")
-        if facts.layer_zero and not self._usage.keys().isdisjoint(facts.layer_zero):
-            woken = _with(woken, "pruning")
-        return _NOTHING if woken is None else frozenset(woken)
+                woken.add("pruning")
+            if (top.zeroing_threshold, top.stability_window, top.impact_tolerance) != (None, None, None):
+                woken.add("zeroing")
+        if facts.layer_zero:
+            woken |= {self._usage[field] for field in self._usage.keys() & facts.layer_zero.keys()}
+        return frozenset(woken)
 
-    def _match(
-        self, markers: Mapping[str, list[tuple[str, str]]], headers: Headers, woken: set[str] | None
-    ) -> set[str] | None:
+    def _match(self, markers: Mapping[str, list[tuple[str, str]]], headers: Headers, woken: set[str]) -> None:
         for name in markers.keys() & headers.keys():
             for mechanism, wakes in markers[name]:
                 if wakes == "*" or has_statement(headers, self.response_cache_header):
-                    woken = _with(woken, mechanism)
-        return woken
+                    woken.add(mechanism)
 
     def awake_environment(self, environ: Mapping[str, str]) -> frozenset[str]:
         """Return the mechanisms that the process's environment switches on."""
@@ -225,10 +208,6 @@ def _by_name(rows: tuple[Signal, ...], where: str) -> dict[str, list[tuple[str, 
     return out
 
 
-def _with(woken: set[str] | None, mechanism: str) -> set[str]:
-    return {mechanism} if woken is None else woken | {mechanism}
-
-
 def load(path: str | None = None, response_cache_header: tuple[str, str] | None = None) -> Signals:
     """Return the table, with the overrides of a TOML file.
 
@@ -243,67 +222,54 @@ def load(path: str | None = None, response_cache_header: tuple[str, str] | None 
     """
     if path is None:
         return Signals(TABLE, response_cache_header)
+    stated = toml.load(Path(path), dict[str, object], name="LZ_OTEL_SIGNALS")
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError("LZ_OTEL_SIGNALS", path, f"a TOML file that can be read ({error})") from None
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError("LZ_OTEL_SIGNALS", path, f"valid TOML: {error}") from None
+        return Signals(_with_overrides(stated), response_cache_header)
+    except ConfigurationError as error:
+        line = _line(Path(path).read_text(encoding="utf-8"), _parts(error.setting))
+        place = f"LZ_OTEL_SIGNALS: {path}, line {line}, key {error.setting}"
+        raise ConfigurationError(place, error.value, error.allowed) from None
+
+
+def _with_overrides(stated: Mapping[str, object]) -> tuple[Signal, ...]:
+    """Return the table with what a user's file changes; an error's setting is the key in that file."""
     rows = {(r.mechanism, r.key): r for r in TABLE}
-    for mechanism, signals in tables.items():
-        if not isinstance(signals, dict) or mechanism not in {r.mechanism for r in TABLE}:
-            raise _wrong(path, text, (mechanism,), signals, f"a table of {_overridable()}")
-        for key, given in signals.items():
-            row = rows.get((mechanism, key))
-            if row is None or row.mark != "C":
-                why = (
-                    ""
-                    if row is None
-                    else f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
-                )
-                raise _wrong(path, text, (mechanism, key), given, f"one of {_overridable()} (mark C){why}")
-            if not isinstance(given, dict) or set(given) != {"name"}:
-                extra = sorted(set(given) - {"name"}) if isinstance(given, dict) else []
-                raise _wrong(
-                    path, text, (mechanism, key, *extra[:1]), given, "a table with the one key 'name'"
-                )
-            rows[mechanism, key] = row._replace(name=_checked(path, text, row, given["name"]))
-    table = tuple(rows.values())
-    for where in (REQUEST, RESPONSE, USAGE):
-        names = [r.name for r in table if r.where == where]
-        for row in table:
-            if row.where == where and names.count(row.name) > 1 and row.name != _default(row):
-                allowed = f"a {where} that no other signal uses"
-                raise _wrong(path, text, (row.mechanism, row.key, "name"), row.name, allowed)
-    return Signals(table, response_cache_header)
+    for mechanism, keys in stated.items():
+        if not isinstance(keys, dict) or mechanism not in {r.mechanism for r in TABLE}:
+            raise ConfigurationError(mechanism, keys, f"a table of {_OVERRIDABLE}")
+        for key, override in keys.items():
+            rows[mechanism, key] = _overridden(rows.get((mechanism, key)), f"{mechanism}.{key}", override)
+    places = Counter((row.where, row.name) for row in rows.values())
+    for (mechanism, key), row in rows.items():
+        if row not in TABLE and places[row.where, row.name] > 1:
+            allowed = f"a {row.where} that no other signal uses"
+            raise ConfigurationError(f"{mechanism}.{key}.name", row.name, allowed)
+    return tuple(rows.values())
 
 
-def _checked(path: str, text: str, row: Signal, name: object) -> str:
-    where = (row.mechanism, row.key, "name")
-    if row.where == USAGE:
-        if isinstance(name, str) and re.fullmatch(r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}", name):
-            return name
-        raise _wrong(
-            path, text, where, name, "a field directly inside usage.layer_zero, as usage.layer_zero.pruned"
-        )
-    if isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", name):
-        return name.lower()
-    raise _wrong(path, text, where, name, "the name of an HTTP header")
+def _overridden(row: Signal | None, setting: str, override: object) -> Signal:
+    """Return a row with the name that the user's file gives it."""
+    if row is None or row.mark != "C":
+        allowed = f"one of {_OVERRIDABLE} (mark C)"
+        if row is not None:
+            allowed += f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
+        raise ConfigurationError(setting, override, allowed)
+    if not isinstance(override, dict) or set(override) != {"name"}:
+        extra = sorted(set(override) - {"name"}) if isinstance(override, dict) else []
+        raise ConfigurationError(".".join((setting, *extra[:1])), override, "a table with the one key 'name'")
+    name = override["name"]
+    pattern, allowed = _FIELD_NAME if row.where == USAGE else _HEADER_NAME
+    if not isinstance(name, str) or not re.fullmatch(pattern, name):
+        raise ConfigurationError(f"{setting}.name", name, allowed)
+    return row._replace(name=name if row.where == USAGE else name.lower())
 
 
-def _default(row: Signal) -> str:
-    return next(r.name for r in TABLE if (r.mechanism, r.key) == (row.mechanism, row.key))
-
-
-def _overridable() -> str:
-    return ", ".join(f"{r.mechanism}.{r.key}" for r in TABLE if r.mark == "C")
-
-
-def _wrong(path: str, text: str, keys: tuple[str, ...], value: object, allowed: str) -> ConfigurationError:
-    place = f"LZ_OTEL_SIGNALS: {path}, line {_line(text, keys)}, key {'.'.join(keys)}"
-    return ConfigurationError(place, value, allowed)
+_OVERRIDABLE = ", ".join(f"{r.mechanism}.{r.key}" for r in TABLE if r.mark == "C")
+_HEADER_NAME = (r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}", "the name of an HTTP header")
+_FIELD_NAME = (
+    r"usage\.layer_zero\.[A-Za-z0-9_]{1,64}",
+    "a field directly inside usage.layer_zero, as usage.layer_zero.pruned",
+)
 
 
 def _line(text: str, keys: tuple[str, ...]) -> int:

@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet, digest
+from lz_otel._ground.once import Once
 from lz_otel._judge.base import Judge, is_claude, succeeded
 from lz_otel._judge.request_body import header_number, request_fields
 from lz_otel._judge.result import Result
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
-    from lz_otel._judge.base import JudgeArguments
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall
 
 _LOG = logging.getLogger("lz_otel")
@@ -42,12 +39,10 @@ class SymbolicJudge(Judge):
 
     NAME = "symbolic"
 
-    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
-        super().__init__(signals, **arguments)
+    def prepare(self) -> None:
+        """Make the memory, as the class says."""
         self._hits: BoundedSet[int] = BoundedSet(MAX_FINGERPRINTS)
-        self._logged = False
-        self._layer = self.marker("layer")
-        self._engine = self.marker("engine_ms")
+        self._unlogged = Once()
 
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude as the class says. ``saved_usd``: input at 1/5 of its price, output free (A)."""
@@ -55,13 +50,13 @@ class SymbolicJudge(Judge):
         if not facts.inference or not facts.llm_call or not succeeded(call):
             return None
         headers = call.response_headers
-        hit = headers.get(self._layer, "").strip().lower() == "zero"
+        hit = headers.get(self.markers["layer"], "").strip().lower() == "zero"
         if not hit and not is_claude(facts):
             return None
         rows = [(c.SYMBOLIC_EVIDENCE, (signal,), 1.0) for signal in self._evidence(call, hit)]
         if not hit:
             return self._result("miss", rows=rows)
-        engine = header_number(headers, self._engine, facts.malformed)
+        engine = header_number(headers, self.markers["engine_ms"], facts.malformed)
         price = None if self.prices is None else self.prices.symbolic_price(facts, self.now(), call.request)
         verdict = Verdict(self.NAME, "hit", None, None if engine is None else engine / 1000, self._cold(call))
         return Result(verdict, tuple(rows), None if price is None else price.saved_usd)
@@ -69,16 +64,13 @@ class SymbolicJudge(Judge):
     def _evidence(self, call: EndedCall, hit: bool) -> list[str]:
         facts = call.facts
         evidence = ["header"] if hit else []
-        if not facts.usage_seen or facts.output_tokens is None:
+        if facts.usage_seen and facts.output_tokens and hit:
+            evidence.append("contradiction")
+            self._log_once()
+        # A cache pre-warm (max_tokens 0) answers without any content.
+        if not facts.usage_seen or facts.output_tokens != 0 or not facts.has_content:
             return evidence
-        if facts.output_tokens > 0:
-            if hit:
-                evidence.append("contradiction")
-                self._log_once()
-            return evidence
-        if not facts.has_content:  # a cache pre-warm (max_tokens 0) answers without any
-            return evidence
-        top = request_fields(call.facts)
+        top = request_fields(facts)
         if top is not None and top.max_tokens == 0:
             return evidence
         evidence.append("zero_output")
@@ -89,12 +81,11 @@ class SymbolicJudge(Judge):
         return evidence
 
     def _log_once(self) -> None:
-        if not self._logged:
-            self._logged = True
+        if self._unlogged.acquire(False):
             _LOG.warning(
                 "lz_otel: a response with %s: zero bills output tokens, which contradicts article 000; "
                 "counted in lz.symbolic.evidence (logged once)",
-                self._layer,
+                self.markers["layer"],
             )
 
     def _cold(self, call: EndedCall) -> bool:

@@ -16,17 +16,15 @@ from lz_otel._judge.request_body import finite_number, request_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Unpack
 
-    from lz_otel._judge.base import JudgeArguments
     from lz_otel._judge.result import MetricRow, Result
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 MAX_TOKENS = 8192  # above it the mechanism is off (003 3.1)
 _MAX_REPORT = 8192  # characters of the header
 _MAX_MASK = 65_536
 _MAX_LAYERS = 100_000
+_NUMBERS = ("total_layers", "zeroed_layers", "zeroed_params_ratio", "routing_confidence")
 
 
 class Report(NamedTuple):
@@ -56,20 +54,14 @@ def parse_report(header: str) -> tuple[Report | None, bool]:
     if not isinstance(value, dict):
         return None, False
     fallback = value.get("fallback_triggered")
-    total, zeroed = _layers(value.get("total_layers")), _layers(value.get("zeroed_layers"))
-    ratio, confidence = _share(value.get("zeroed_params_ratio")), _share(value.get("routing_confidence"))
-    good = isinstance(fallback, bool)
-    for key, part in (
-        ("total_layers", total),
-        ("zeroed_layers", zeroed),
-        ("zeroed_params_ratio", ratio),
-        ("routing_confidence", confidence),
-    ):
-        if part is None and value.get(key) is not None:
-            good = False
-    if total is not None and zeroed is not None and zeroed > total:
+    total, zeroed, *shares = map(value.get, _NUMBERS)
+    total, zeroed, (ratio, confidence) = _layers(total), _layers(zeroed), map(_share, shares)
+    contradiction = total is not None and zeroed is not None and zeroed > total
+    good = isinstance(fallback, bool) and not contradiction
+    for key, part in zip(_NUMBERS, (total, zeroed, ratio, confidence), strict=True):
+        good = good and (part is not None or value.get(key) is None)
+    if contradiction:
         total = zeroed = None
-        good = False
     return Report(fallback if isinstance(fallback, bool) else None, total, zeroed, ratio, confidence), good
 
 
@@ -144,18 +136,10 @@ class ZeroingJudge(Judge):
 
     NAME = "zeroing"
 
-    def __init__(self, signals: Signals, **arguments: Unpack[JudgeArguments]) -> None:
-        super().__init__(signals, **arguments)
-        self._asked, self._context = self.marker("asked"), self.marker("context_type")
-        self._report = self.marker("report")
-
     def begin(self, request: Request, facts: Facts) -> None:
         """Count the masks in streams of calls that asked."""
-        if (
-            facts.stream
-            and self._asks(request, facts) is not False
-            and not isinstance(facts.mask_sink, Masks)
-        ):
+        asks = facts.stream and self._asks(request, facts) is not False
+        if asks and not isinstance(facts.mask_sink, Masks):
             facts.mask_sink = Masks(facts.mask_sink)
 
     def judge(self, call: EndedCall) -> Result | None:
@@ -165,7 +149,7 @@ class ZeroingJudge(Judge):
             return None
         rows: list[MetricRow] = []
         self._masks(facts, rows)
-        header = call.response_headers.get(self._report)
+        header = call.response_headers.get(self.markers["report"])
         if header is not None and succeeded(call):
             return self._judge_report(header, facts, rows)
         asked = self._asks(call.request, facts)
@@ -180,28 +164,27 @@ class ZeroingJudge(Judge):
 
     def _asks(self, request: Request, facts: Facts) -> bool | None:
         """Whether the request asks for it; ``None``: it opts out."""
-        value = request.headers.get(self._asked, "").strip().lower()
+        value = request.headers.get(self.markers["asked"], "").strip().lower()
         if value == "enabled":
             return True
         if value == "disabled":
             return None
-        if self._context in request.headers:
+        if self.markers["context_type"] in request.headers:
             return True
         top = request_fields(facts)
-        return top is not None and not (
-            top.zeroing_threshold is None and top.stability_window is None and top.impact_tolerance is None
-        )
+        if top is None:
+            return False
+        return (top.zeroing_threshold, top.stability_window, top.impact_tolerance) != (None, None, None)
 
     def _masks(self, facts: Facts, rows: list[MetricRow]) -> None:
         sink = facts.mask_sink
-        if not isinstance(sink, Masks):
-            return
-        if sink.malformed:
-            rows.append((c.MALFORMED, ("mask",), float(sink.malformed)))
-        if sink.events:
-            rows.append((c.MASK_EVENTS, (), float(sink.events)))
-        if sink.switches:
-            rows.append((c.MASK_SWITCHES, (), float(sink.switches)))
+        if isinstance(sink, Masks):
+            counts = (
+                (c.MALFORMED, ("mask",), float(sink.malformed)),
+                (c.MASK_EVENTS, (), float(sink.events)),
+                (c.MASK_SWITCHES, (), float(sink.switches)),
+            )
+            rows += [row for row in counts if row[2]]
 
     def _judge_report(self, header: str, facts: Facts, rows: list[MetricRow]) -> Result | None:
         report, good = parse_report(header)
@@ -216,8 +199,5 @@ class ZeroingJudge(Judge):
         if report.total is not None and report.zeroed is not None:
             rows.append((c.ZEROING_LAYERS, ("all",), float(report.total)))
             rows.append((c.ZEROING_LAYERS, ("zeroed",), float(report.zeroed)))
-        if report.fallback is None:
-            return self._result(None, rows=rows)
-        if report.fallback:
-            return self._result("fallback", "triggered", rows)
-        return self._result("hit", rows=rows)
+        decision = None if report.fallback is None else "fallback" if report.fallback else "hit"
+        return self._result(decision, "triggered" if report.fallback else None, rows)

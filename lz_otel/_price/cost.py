@@ -121,35 +121,10 @@ class Prices:
         return self._by_table(facts, when, request)
 
     def _by_table(self, facts: Facts, when: float, request: Request | None) -> Cost | None:
-        if facts.billed_besides:
-            return self._with_besides(facts, facts.billed_besides, when, request)
-        return self._answer(facts, when, request)
-
-    def _with_besides(
-        self, facts: Facts, besides: list[dict[str, Any]], when: float, request: Request | None
-    ) -> Cost | None:
-        """Price the answer and what was billed on top: compaction by its model, advice by another (D)."""
+        """Price the answer and what was billed on top of it."""
         total = self._answer(facts, when, request)
-        for entry in besides:
-            part = Facts(facts.provider, facts.operation, inference=True, llm_call=True)
-            part.request_model = facts.request_model
-            part.service_tier, part.inference_geo = facts.service_tier, facts.inference_geo
-            model = entry.get("model")
-            if type(model) is str:
-                part.response_model = model
-            else:
-                part.response_model, part.speed = facts.response_model, facts.speed
-            read, written = (
-                _count(entry, "cache_read_input_tokens"),
-                _count(entry, "cache_creation_input_tokens"),
-            )
-            part.input_tokens = _count(entry, "input_tokens") + read + written
-            part.output_tokens = _count(entry, "output_tokens")
-            part.cache_read_tokens, part.cache_write_tokens = read, written
-            split = entry.get("cache_creation")
-            if type(split) is dict:
-                part.cache_write_1h_tokens = _count(split, "ephemeral_1h_input_tokens")
-            cost = self._answer(part, when, request)
+        for entry in facts.billed_besides or ():
+            cost = self._answer(_besides(facts, entry), when, request)
             if total is None or cost is None or total.full_usd is None or cost.full_usd is None:
                 return None
             total = _cost(total.usd + cost.usd, total.full_usd + cost.full_usd)
@@ -203,11 +178,9 @@ class Prices:
     ) -> float | None:
         """Price ``tokens`` uncached input tokens in this call (pruned ones, say), or ``None``."""
         quote = self._quote(facts, when, request)
-        if quote.rates is None:
-            return None
         long = quote.long is not None and (facts.input_tokens or 0) > quote.long_above
-        rates = quote.long if long and quote.long is not None else quote.rates
-        return tokens * rates.input
+        rates = quote.long if long else quote.rates
+        return None if rates is None else tokens * rates.input
 
     def symbolic_price(self, facts: Facts, when: float, request: Request | None = None) -> FastPrice | None:
         """Price a hit of the symbolic layer: input at 1/5 of the input price, output free (A, article 000).
@@ -234,12 +207,9 @@ class Prices:
         if cost is None:
             return None
         rules = self.table.layer_zero
-        if similar_qps > rules["similar_qps_above"]:
-            less = rules["scheduling_similar"]
-        elif (facts.input_tokens or 0) > rules["long_above"]:
-            less = rules["scheduling_long"]
-        else:
-            less = rules["scheduling_short"]
+        size = "long" if (facts.input_tokens or 0) > rules["long_above"] else "short"
+        kind = "similar" if similar_qps > rules["similar_qps_above"] else size
+        less = rules[f"scheduling_{kind}"]
         return FastPrice(cost.usd * (1.0 - less), cost.usd, cost.usd * less)
 
     def response_cache_price(
@@ -251,38 +221,22 @@ class Prices:
 
     def _quote(self, facts: Facts, when: float, request: Request | None) -> _Quote:
         provider = facts.provider
+        place = None
         if provider == "aws.bedrock":
-            place: str | None = facts.request_model
-        elif provider == "gcp.vertex_ai":
-            place = None if request is None else _vertex_location(request.path)
-        else:
-            place = None
-        key = (
-            facts.response_model or facts.request_model,
-            provider,
-            facts.service_tier,
-            facts.speed,
-            facts.inference_geo,
-            place,
-        )
+            place = facts.request_model
+        elif provider == "gcp.vertex_ai" and request is not None:
+            place = _vertex_location(request.path)
+        model = facts.response_model or facts.request_model
+        key = (model, provider, facts.service_tier, facts.speed, facts.inference_geo, place)
         quote = self._quotes.get(key)
         if quote is None or not quote.start <= when < quote.end:
             if len(self._quotes) >= MAX_COMPILED:
                 self._quotes = {}
-            quote = self._quotes[key] = self._compile(*key, when=when)
+            quote = self._quotes[key] = self._compile(key, when)
         return quote
 
-    def _compile(
-        self,
-        model: str | None,
-        provider: str | None,
-        tier: str | None,
-        speed: str | None,
-        geo: str | None,
-        place: str | None,
-        *,
-        when: float,
-    ) -> _Quote:
+    def _compile(self, key: tuple[str | None, ...], when: float) -> _Quote:
+        model, provider, tier, speed, geo, place = key
         row, start, end = self.table.find(model or "", provider or "", when)
         unpriced = _Quote(start, end, None, None, math.inf, 0.0)
         if row is None:
@@ -307,14 +261,28 @@ class Prices:
             if regional is None:
                 return unpriced
             factor *= row.regional if regional else 1.0
-        return _Quote(
-            start,
-            end,
-            rates.times(factor),
-            None if long is None else long.times(factor),
-            row.long_above,
-            vendor.web_search,
-        )
+        long = None if long is None else long.times(factor)
+        return _Quote(start, end, rates.times(factor), long, row.long_above, vendor.web_search)
+
+
+def _besides(facts: Facts, entry: dict[str, Any]) -> Facts:
+    """Return what was billed on top as a call: compaction by the same model, advice by another (D)."""
+    part = Facts(facts.provider, facts.operation, inference=True, llm_call=True)
+    part.request_model = facts.request_model
+    part.service_tier, part.inference_geo = facts.service_tier, facts.inference_geo
+    model = entry.get("model")
+    if type(model) is str:
+        part.response_model = model
+    else:
+        part.response_model, part.speed = facts.response_model, facts.speed
+    part.cache_read_tokens = read = _count(entry, "cache_read_input_tokens")
+    part.cache_write_tokens = written = _count(entry, "cache_creation_input_tokens")
+    part.input_tokens = _count(entry, "input_tokens") + read + written
+    part.output_tokens = _count(entry, "output_tokens")
+    split = entry.get("cache_creation")
+    if type(split) is dict:
+        part.cache_write_1h_tokens = _count(split, "ephemeral_1h_input_tokens")
+    return part
 
 
 def _cost(usd: float, full: float) -> Cost:

@@ -10,11 +10,4 @@ from __future__ import annotations
 from lz_otel.explain.causes import Cause, courtesy_phrases
 from lz_otel.explain.conditions import ConditionEstimate, Conditions, RequestHistory, explain
 
-__all__ = [
-    "Cause",
-    "ConditionEstimate",
-    "Conditions",
-    "RequestHistory",
-    "courtesy_phrases",
-    "explain",
-]
+__all__ = ["Cause", "ConditionEstimate", "Conditions", "RequestHistory", "courtesy_phrases", "explain"]

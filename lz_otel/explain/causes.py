@@ -52,19 +52,13 @@ CAUSES = {
 """Advice by name of the cause (A: articles 000 and 001)."""
 
 _THINKING = re.compile(
-    r"\b(?:think|thinking|consider|let'?s analy[sz]e|step by step|reason through)\b|思考|一步一步|逐步",
-    re.IGNORECASE,
+    r"(?i)\b(?:think|thinking|consider|let'?s analy[sz]e|step by step|reason through)\b|思考|一步一步|逐步"
 )
-_VAGUE = re.compile(
-    r"\b(?:some|several|a few|approximately|roughly|about [0-9]+)\b|大约|一些|若干", re.IGNORECASE
-)
-_SHORT = re.compile(r"\b(?:concise|concisely|brief|briefly|short)\b|简洁|简短", re.IGNORECASE)
-_LONG = re.compile(
-    r"\b(?:in detail|detailed|explain each|thorough|thoroughly|comprehensive)\b|详细", re.IGNORECASE
-)
+_VAGUE = re.compile(r"(?i)\b(?:some|several|a few|approximately|roughly|about [0-9]+)\b|大约|一些|若干")
+_SHORT = re.compile(r"(?i)\b(?:concise|concisely|brief|briefly|short)\b|简洁|简短")
+_LONG = re.compile(r"(?i)\b(?:in detail|detailed|explain each|thorough|thoroughly|comprehensive)\b|详细")
 _EXAMPLES = re.compile(
-    r"\bexamples? ?[0-9]?\s*[:：]|\bfor example,? [^.\n]{0,200}(?:→|->|=>)|示例\s*[0-9]?\s*[:：]",
-    re.IGNORECASE,
+    r"(?i)\bexamples? ?[0-9]?\s*[:：]|\bfor example,? [^.\n]{0,200}(?:→|->|=>)|示例\s*[0-9]?\s*[:：]"
 )
 _FULL_WIDTH = re.compile(r"[\u3002\uff0c\uff1a\uff1b\uff01\uff1f\uff08\uff09\u3001\u201c\u201d]")
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/]{120,}={0,2}")
@@ -72,9 +66,8 @@ _TAG = re.compile(r"<layer-zero\b")
 _FIRST_TAG = re.compile(r"<layer-zero\b[^<>\n]*>[ \t\r]*(?:\n|$)")
 _CONTEXT = re.compile(r"<context>.*?(?:</context>|$)", re.DOTALL)
 _RULE = re.compile(
-    r"\bif (?:the )?(?:user|customer|client)s? [^.\n]{1,200}\b(?:must|always|never|should)\b"
-    r"|如果(?:用户|客户)[^。\n]{1,200}(?:必须|应当|不得)",
-    re.IGNORECASE,
+    r"(?i)\bif (?:the )?(?:user|customer|client)s? [^.\n]{1,200}\b(?:must|always|never|should)\b"
+    r"|如果(?:用户|客户)[^。\n]{1,200}(?:必须|应当|不得)"
 )
 _DATE = re.compile(r"\b(?:19|20)[0-9]{2}-[01]?[0-9]-[0-3]?[0-9]\b|(?:19|20)[0-9]{2}年[0-9]{1,2}月")
 _NUMBERS = re.compile(r"[0-9]+(?:\.[0-9]+)?\s?%|[¥$€]\s?[0-9]|[0-9]+\s?年|七日|年化")
@@ -89,18 +82,17 @@ def causes(prompt: PromptParts) -> tuple[Cause, ...]:
 
 def _names(prompt: PromptParts) -> Iterator[str]:
     instructions, system = prompt.instructions, prompt.system
-    for name, pattern in (
-        ("thinking_words", _THINKING),
-        ("vague_quantity", _VAGUE),
-        ("in_context_examples", _EXAMPLES),
+    for name, pattern, text in (
+        ("thinking_words", _THINKING, instructions),
+        ("vague_quantity", _VAGUE, instructions),
+        ("in_context_examples", _EXAMPLES, instructions),
+        ("full_width_punctuation", _FULL_WIDTH, prompt.text),
+        ("base64_payload", _BASE64, prompt.text),
     ):
-        if pattern.search(instructions):
+        if pattern.search(text):
             yield name
     if _SHORT.search(instructions) and _LONG.search(instructions):
         yield "contradictory_demands"
-    for name, pattern in (("full_width_punctuation", _FULL_WIDTH), ("base64_payload", _BASE64)):
-        if pattern.search(prompt.text):
-            yield name
     if _unclosed(prompt.text):
         yield "unclosed_structure"
     if prompt.region is not None and prompt.region.strip().lower() != "us-east-1":
@@ -126,13 +118,12 @@ def _names(prompt: PromptParts) -> Iterator[str]:
 def _unclosed(text: str) -> bool:
     """Whether a bracket stays open. ``<`` counts only where it begins a tag (``a < b`` does not)."""
     depth = {"{": 0, "[": 0}
+    openers = {"}": "{", "]": "["}
     for char in text:
         if char in depth:
             depth[char] += 1
-        elif char == "}" and depth["{"]:
-            depth["{"] -= 1
-        elif char == "]" and depth["["]:
-            depth["["] -= 1
+        elif char in openers and depth[openers[char]]:
+            depth[openers[char]] -= 1
     return any(depth.values()) or re.search(r"</?[A-Za-z][^<>]*(?:<|$)", text) is not None
 
 

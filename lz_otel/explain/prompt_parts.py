@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from lz_otel._judge.request_body import content_text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -55,37 +57,23 @@ class PromptParts(NamedTuple):
             if not isinstance(fields, dict) or not ({"messages", "system", "model"} & set(fields)):
                 text = request if isinstance(request, str) else request.decode("utf-8", "replace")
                 fields = {"messages": [{"role": "user", "content": text}]}
-        system = _text(fields.get("system"))
+        system = content_text(fields.get("system")) or ""
         user: list[str] = []
         pieces = [system] if system else []
         messages = fields.get("messages")
         for message in messages if isinstance(messages, list) else ():
             if not isinstance(message, dict):
                 continue
-            text = _text(message.get("content"))
+            text = content_text(message.get("content")) or ""
             if message.get("role") == "system" and not system:
                 system = text
             elif message.get("role") != "assistant":
                 user.append(text)
             pieces.append(text)
         lowered = {k.lower(): v for k, v in (headers or {}).items()}
-        return cls(
-            system,
-            tuple(user),
-            "\n".join(pieces),
-            "\n".join([system, *user[-1:]]),
-            _schema(fields),
-            fields.get("temperature") is not None,
-            lowered.get("anthropic-region"),
-        )
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "\n".join(b["text"] for b in content if isinstance(b, dict) and isinstance(b.get("text"), str))
-    return ""
+        text, instructions = "\n".join(pieces), "\n".join([system, *user[-1:]])
+        temperature, region = fields.get("temperature") is not None, lowered.get("anthropic-region")
+        return cls(system, tuple(user), text, instructions, _schema(fields), temperature, region)
 
 
 def _schema(fields: Mapping[str, Any]) -> object:

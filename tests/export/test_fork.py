@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.export.processes import run
+from tests.processes import run
 
 if TYPE_CHECKING:
     from tests.export.receiver import Receiver
 
+FORKING = Path(__file__).parent / "programs" / "forking.py"
 NAME = "lz.internal.overhead"
 
 
 def fork(program: str, *arguments: str, **environment: str) -> str:
     """Standard output of a program of ``programs/forking.py``."""
-    return run("forking", program, *arguments, **environment)
+    return run(FORKING, program, *arguments, silent=True, **environment).stdout
 
 
 def endpoint(receiver: Receiver) -> dict[str, str]:

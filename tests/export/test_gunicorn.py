@@ -14,18 +14,18 @@ import time
 import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.export.filling import from_text
-from tests.export.processes import PROGRAMS, ROOT
 from tests.export.receiver import Receiver
 from tests.peers import serving
+from tests.processes import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytest.importorskip("gunicorn", reason="gunicorn is not installed: install the dependency group dev")
 pytest.importorskip("httpx")
@@ -41,6 +41,7 @@ ANSWER = json.dumps(
         "usage": {"input_tokens": 3, "output_tokens": 4},
     }
 ).encode()
+PROGRAMS = Path(__file__).parent / "programs"
 COUNT = "gen_ai_client_inference_duration_seconds_count"
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lz_otel._export.multiprocess import MultiprocessExporter, directory, mark_process_dead
 from tests.export.filling import filled, from_text
-from tests.export.processes import run
+from tests.processes import run
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+SHARING = Path(__file__).parent / "programs" / "sharing.py"
 LABELS = (
     'gen_ai_operation_name="chat",gen_ai_provider_name="anthropic",gen_ai_request_model="claude-sonnet-5",'
     'lz_group="",lz_route=""'
@@ -23,7 +21,7 @@ ACTIVE = f"lz_call_active{{{LABELS}}}"
 
 def share(program: str, folder: Path) -> str:
     """Standard output of a program of ``programs/sharing.py``."""
-    return run("sharing", program, PROMETHEUS_MULTIPROC_DIR=str(folder))
+    return run(SHARING, program, silent=True, PROMETHEUS_MULTIPROC_DIR=str(folder)).stdout
 
 
 def test_merged_series_are_the_stores(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
 from prometheus_client import CollectorRegistry
 
+import lz_otel
 from lz_otel import catalogue
 from lz_otel._export import _outage
 from lz_otel._export.otlp import ConsoleExporter, OtlpExporter, PushExporter
@@ -22,8 +24,8 @@ from lz_otel._export.prometheus import PrometheusExporter, StoreCollector
 from lz_otel._ground.guard import guard
 from lz_otel._measure.store import Store
 from tests.export.filling import filled, from_sdk, from_text
-from tests.export.processes import start
 from tests.export.receiver import Receiver
+from tests.processes import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 COMMON = ("chat", "anthropic", "claude-sonnet-5", "", "")
 DURATION = catalogue.INFERENCE_DURATION
 CALL = (DURATION, (*COMMON, "claude-sonnet-5", "", "full", "", "true", "ok"), 1.5)
+PUSHING = Path(__file__).parent / "programs" / "pushing.py"
 VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
@@ -66,9 +69,16 @@ class Memory(MetricExporter):
         self.result: MetricExportResult | Exception = MetricExportResult.SUCCESS
         self.limit = 0.0
 
-    def make(self, limit: float) -> Memory:
-        self.limit = limit
-        return self
+    def exporter(self, store: Store, interval: float, timeout: float = 5) -> PushExporter:
+        """Push to this."""
+        memory = self
+
+        class MemoryExporter(PushExporter):
+            def make_exporter(self, timeout_s: float) -> Memory:
+                memory.limit = timeout_s
+                return memory
+
+        return MemoryExporter(store, interval, timeout)
 
     def export(self, metrics_data: MetricsData, timeout_millis: float = 0, **_: Any) -> MetricExportResult:
         self.given.append(metrics_data)
@@ -89,7 +99,7 @@ def test_pushes_are_cumulative_since_the_store_began() -> None:
     """Every push holds everything since the store began, under the scope ``lz_otel`` and its version."""
     one = store(3)
     memory = Memory()
-    exporter = PushExporter(one, 0.02, 5, "1.2.3", memory.make)
+    exporter = memory.exporter(one, 0.02)
     exporter.start()
     until(lambda: len(memory.given) >= 2, "two pushes")
     one.add([CALL])
@@ -97,7 +107,7 @@ def test_pushes_are_cumulative_since_the_store_began() -> None:
     counts = []
     for data in memory.given:
         [scope] = data.resource_metrics[0].scope_metrics
-        assert ("lz_otel", "1.2.3") == (scope.scope.name, scope.scope.version)
+        assert ("lz_otel", lz_otel.__version__) == (scope.scope.name, scope.scope.version)
         [metric] = [m for m in scope.metrics if m.name == DURATION.name]
         [point] = metric.data.data_points
         assert one.started_ns == point.start_time_unix_nano < point.time_unix_nano
@@ -110,7 +120,7 @@ def test_a_clock_that_is_set_back_puts_no_point_before_its_start(monkeypatch: py
     one = store()
     memory = Memory()
     monkeypatch.setattr(time, "time_ns", lambda: one.started_ns - 3600 * 10**9)
-    exporter = PushExporter(one, exporter=memory.make)
+    exporter = memory.exporter(one, 60)
     exporter.start()
     exporter.stop()
     points = [
@@ -126,7 +136,7 @@ def test_a_clock_that_is_set_back_puts_no_point_before_its_start(monkeypatch: py
 def test_nothing_measured_is_nothing_pushed() -> None:
     """Without any series there is no push, not even at the end."""
     memory = Memory()
-    exporter = PushExporter(Store([DURATION]), 0.01, 5, "", memory.make)
+    exporter = memory.exporter(Store([DURATION]), 0.01)
     exporter.start()
     time.sleep(0.05)
     exporter.stop()
@@ -136,7 +146,7 @@ def test_nothing_measured_is_nothing_pushed() -> None:
 def test_our_push_is_not_observed() -> None:
     """Exports run on a thread of ours, with instrumentation suppressed: they are no call and no span."""
     memory = Memory()
-    exporter = PushExporter(store(), 3600, 5, "", memory.make)
+    exporter = memory.exporter(store(), 3600)
     exporter.start()
     exporter.stop()
     assert ([False], {"lz-otel-push"}) == (memory.observed, memory.threads)
@@ -145,7 +155,7 @@ def test_our_push_is_not_observed() -> None:
 def test_empty_values_keep_their_keys() -> None:
     """All points of a metric have the same attribute keys; a value that does not apply is the empty text."""
     memory = Memory()
-    exporter = PushExporter(filled(), 3600, 5, "", memory.make)
+    exporter = memory.exporter(filled(), 3600)
     exporter.start()
     exporter.stop()
     keys = {}
@@ -230,7 +240,7 @@ def test_no_secret_in_the_warning(caplog: pytest.LogCaptureFixture, monkeypatch:
 
 def test_the_hosts_own_exporter_may_complain(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
     """Only our thread is kept out of the exporters' log; what the host's own exporter says is heard."""
-    exporter = OtlpExporter(store(), 3600, exporter=Memory().make)
+    exporter = Memory().exporter(store(), 3600)
     exporter.start()
     until(lambda: _outage._threads, "not begun")
     receiver.status = 404
@@ -262,7 +272,7 @@ def test_an_exporter_that_raises_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(guard, "on_fault", faults.append)
     memory = Memory()
     memory.result = ZeroDivisionError("no")
-    exporter = PushExporter(store(), 0.01, 5, "", memory.make)
+    exporter = memory.exporter(store(), 0.01)
     exporter.start()
     until(lambda: len(memory.given) >= 3, "three pushes")
     exporter.stop()
@@ -278,7 +288,8 @@ def test_a_missing_package_is_one_warning(
     for name in ("http", "grpc"):
         monkeypatch.setitem(sys.modules, f"opentelemetry.exporter.otlp.proto.{name}.metric_exporter", None)
     before = threading.active_count()
-    exporter = OtlpExporter(store(), 0.01, protocol=protocol)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+    exporter = OtlpExporter(store(), 0.01)
     exporter.start()
     exporter.after_fork_in_child()
     exporter.stop()
@@ -330,7 +341,7 @@ def test_tls_and_names_that_fail_are_told_alike(
 def test_one_push_may_not_take_longer_than_told(interval: float, timeout: float, limit: float) -> None:
     """A push may take as long as the setting says, and not longer than the interval, but always 2 seconds."""
     memory = Memory()
-    exporter = PushExporter(store(), interval, timeout, "", memory.make)
+    exporter = memory.exporter(store(), interval, timeout)
     exporter.start()
     assert limit == memory.limit
     exporter.stop()
@@ -355,7 +366,7 @@ def test_no_more_threads_reaches_nobody(
         raise RuntimeError("can't start new thread")
 
     exporters = [
-        PushExporter(store(), 3600, 5, "", Memory().make),
+        Memory().exporter(store(), 3600),
         PrometheusExporter(store(), "127.0.0.1", 0, CollectorRegistry(auto_describe=True)),
     ]
     with monkeypatch.context() as system:
@@ -379,7 +390,7 @@ def test_console(capsys: pytest.CaptureFixture[str]) -> None:
 def test_start_and_stop_may_be_repeated() -> None:
     """Start and stop are idempotent, and a stopped exporter can be started again."""
     memory = Memory()
-    exporter = PushExporter(store(), 3600, 5, "", memory.make)
+    exporter = memory.exporter(store(), 3600)
     exporter.stop()
     before = set(threading.enumerate())
     for _ in range(2):
@@ -394,7 +405,7 @@ def test_start_and_stop_may_be_repeated() -> None:
 @pytest.mark.parametrize(("end", "status"), [("", 0), ("exit", 3), ("signal", 4)])
 def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> None:
     """A process that ends, by an orderly SIGTERM too, pushes its last values and keeps its status."""
-    done = start("pushing", "3600", end, **{VARIABLE: receiver.endpoint})
+    done = run(PUSHING, "3600", end, status=status, **{VARIABLE: receiver.endpoint})
     assert (status, "") == (done.returncode, done.stderr)
     assert [5] == list(receiver.last("lz.internal.overhead").values())
 
@@ -403,7 +414,7 @@ def test_an_exit_pushes_once_more(end: str, status: int, receiver: Receiver) -> 
 def test_an_exit_during_an_outage(fault: str, receiver: Receiver) -> None:
     """An outage delays no exit beyond its bound, changes no status, and prints one line at most."""
     receiver.fail(fault)
-    done = start("pushing", "0.05", "late exit", **{VARIABLE: receiver.endpoint})
+    done = run(PUSHING, "0.05", "late exit", status=5, **{VARIABLE: receiver.endpoint})
     assert 5 == done.returncode
     assert done.stderr.count("\n") <= 1
     assert "Traceback" not in done.stderr
@@ -413,7 +424,7 @@ def test_data_model_equals_the_text() -> None:
     """What is pushed and what is scraped are the same series."""
     memory = Memory()
     one = filled()
-    exporter = PushExporter(one, 3600, 5, "", memory.make)
+    exporter = memory.exporter(one, 3600)
     exporter.start()
     exporter.stop()
     assert from_text(StoreCollector(one).text()) == from_sdk(memory.given[0])

@@ -47,10 +47,14 @@ GRPC = "a URL such as http://collector:4317, or host:port"
         ),
     ],
 )
-def test_otlp_is_checked_at_start_up(signal: str, environ: dict[str, str], named: str, allowed: str) -> None:
+def test_otlp_is_checked_at_start_up(
+    signal: str, environ: dict[str, str], named: str, allowed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Protocol and endpoint that cannot work are an error: variable, value (no secrets), what is allowed."""
+    for name, value in environ.items():
+        monkeypatch.setenv(OTLP + name, value)
     with pytest.raises(ConfigurationError) as caught:
-        _otlp_settings.check(signal, {OTLP + name: value for name, value in environ.items()})
+        _otlp_settings.check(signal)
     assert str(caught.value).startswith(f"{OTLP}{named} cannot be used: expected {allowed}")
 
 
@@ -70,9 +74,11 @@ def test_otlp_is_checked_at_start_up(signal: str, environ: dict[str, str], named
         {"PROTOCOL": "carrier", "METRICS_PROTOCOL": "grpc"},
     ],
 )
-def test_otlp_settings_that_work_are_taken(environ: dict[str, str]) -> None:
+def test_otlp_settings_that_work_are_taken(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the SDK's exporters can use is no error; a variable that does not hold is not judged."""
-    _otlp_settings.check("metrics", {OTLP + name: value for name, value in environ.items()})
+    for name, value in environ.items():
+        monkeypatch.setenv(OTLP + name, value)
+    _otlp_settings.check("metrics")
 
 
 @pytest.mark.parametrize(

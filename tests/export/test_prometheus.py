@@ -80,7 +80,7 @@ def test_an_existing_metrics_page_shows_our_series() -> None:
     own = registry()
     Counter("shop_orders", "of the host", registry=own).inc(3)
     store = filled()
-    exporter = PrometheusExporter(store, registry=own, serve=False)
+    exporter = PrometheusExporter(store, "127.0.0.1", 0, own)
     exporter.start()
     started: list[object] = []
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics"}
@@ -92,11 +92,10 @@ def test_an_existing_metrics_page_shows_our_series() -> None:
     assert b"lz_" not in generate_latest(own)
 
 
-def test_without_a_port_there_is_no_thread() -> None:
-    """An exporter that does not listen starts no thread."""
+def test_before_the_start_there_is_no_thread() -> None:
+    """An exporter that does not listen yet has no port and no thread."""
     before = threading.active_count()
-    exporter = PrometheusExporter(filled(), registry=registry(), serve=False)
-    exporter.start()
+    exporter = PrometheusExporter(filled(), "127.0.0.1", 0, registry())
     assert (before, None) == (threading.active_count(), exporter.port)
     exporter.stop()
 

@@ -33,7 +33,7 @@ def set_up(
 ) -> tuple[Store, InMemoryMetricReader, ProviderExporter]:
     reader = InMemoryMetricReader()
     store = Store(metrics)
-    exporter = ProviderExporter(store, MeterProvider([reader], views=views), "1.2.3")
+    exporter = ProviderExporter(store, MeterProvider([reader], views=views))
     exporter.start()
     return store, reader, exporter
 

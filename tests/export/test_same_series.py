@@ -140,7 +140,7 @@ def test_otlp_into_a_real_receiver(conventions: str, victoria: str, monkeypatch:
     store = Store(catalogue.selected(conventions))
     store.add(measurements(7, store.metrics))
     scraped = from_text(StoreCollector(store).text())
-    exporter = OtlpExporter(store, interval_s=3600, version="1.2.3")
+    exporter = OtlpExporter(store, interval_s=3600)
     exporter.start()
     exporter.stop(20)
     wait_for(lambda: len(in_victoria(victoria)[0]) >= len(scraped), "the series do not arrive")
@@ -190,7 +190,7 @@ def test_a_hosts_meter_provider(conventions: str) -> None:
     """The readers of a host's MeterProvider get what a scrape shows; prepared sums up to rounding."""
     reader = InMemoryMetricReader()
     store = Store(catalogue.selected(conventions))
-    exporter = ProviderExporter(store, MeterProvider([reader]), version="1.2.3")
+    exporter = ProviderExporter(store, MeterProvider([reader]))
     exporter.start()
     store.add(measurements(7, store.metrics))
     scraped = from_text(StoreCollector(store).text())

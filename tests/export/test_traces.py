@@ -13,6 +13,7 @@ import threading
 import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,20 +21,21 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from lz_otel._export import _otlp_settings, _outage, traces
 from lz_otel._ground.guard import guard
-from tests.export.processes import PROGRAMS, ROOT, run, start
 from tests.peers import serving
+from tests.processes import ROOT, run
 from tests.wire_doubles import A_JSON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.export.receiver import Receiver
+
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 def one_call(**environ: str) -> str:
     """Standard output of a process that makes one call."""
-    return run("one_call", **environ)
+    return run(PROGRAMS / "one_call.py", silent=True, **environ).stdout
 
 
 def test_console_exporter_on_request() -> None:
@@ -120,14 +122,14 @@ def test_the_last_spans_of_uvicorn_are_sent(upstream: str, receiver: Receiver, t
 @pytest.mark.parametrize("end", ["", "uninstrument", "exit 0", "uninstrument and again"])
 def test_the_last_spans_of_an_exit_are_sent(end: str, upstream: str, receiver: Receiver) -> None:
     """Every ordinary end sends the spans of all calls, those that were not worked off yet included."""
-    run("asking", "3", end, **environment(upstream, receiver))
+    run(PROGRAMS / "asking.py", "3", end, silent=True, **environment(upstream, receiver))
     assert ["chat claude-opus-5"] * 3 == receiver.spans()
 
 
 @pytest.mark.parametrize("end", ["fork", "multiprocessing"])
 def test_a_child_sends_its_own_spans(end: str, upstream: str, receiver: Receiver) -> None:
     """A forked child sends the spans of its own calls, also where it leaves by ``os._exit``; none twice."""
-    run("asking", "1", end, **environment(upstream, receiver))
+    run(PROGRAMS / "asking.py", "1", end, silent=True, **environment(upstream, receiver))
     assert ["chat claude-opus-5"] * 3 == receiver.spans()
 
 
@@ -135,7 +137,7 @@ def test_a_child_sends_its_own_spans(end: str, upstream: str, receiver: Receiver
 def test_a_receiver_that_is_no_help_keeps_nobody(fault: str, upstream: str, receiver: Receiver) -> None:
     """A receiver that is away, hangs or refuses delays an end by a bound; two lines say so."""
     receiver.fail(fault)
-    done = start("asking", "3", "exit 5", **environment(upstream, receiver))
+    done = run(PROGRAMS / "asking.py", "3", "exit 5", status=5, **environment(upstream, receiver))
     assert 5 == done.returncode
     lines = done.stderr.splitlines()
     assert ([1, 1], 2) == (
@@ -287,7 +289,7 @@ def test_no_thread_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_applications_provider_is_left_alone() -> None:
     """A TracerProvider of the application is neither flushed nor shut down; its settings are not checked."""
     environ = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}
-    assert "[] []\n" == run("host_provider", **environ)
+    assert "[] []\n" == run(PROGRAMS / "host_provider.py", silent=True, **environ).stdout
 
 
 @pytest.mark.parametrize(("protocol", "package"), [("grpc", "grpc"), ("http/protobuf", "http")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lz_otel._ground.headers import head_of
-from lz_otel._judge.gateways import CACHE_HEADERS, _split, cache_reading, gateway_detours, has_statement
+from lz_otel._judge.gateways import _QUOTED, CACHE_HEADERS, cache_reading, gateway_detours, has_statement
 from lz_otel._judge.signals import TABLE
 
 
@@ -47,17 +47,17 @@ def test_cache_status(value: str, decision: str | None) -> None:
     ("text", "parts"),
     [
         ("a;b", ["a", "b"]),
-        ('a="x;y";b', ['a="x;y"', "b"]),
-        ('a="x";b="y;z";c', ['a="x"', 'b="y;z"', "c"]),
-        (r'a="x\";y";b', [r'a="x\";y"', "b"]),
-        ('a;b="open;c', ["a", 'b="open;c']),
-        ('"a";;b', ['"a"', "", "b"]),
+        ('a="x;y";b', ['a=""', "b"]),
+        ('a="x";b="y;z";c', ['a=""', 'b=""', "c"]),
+        (r'a="x\";y";b', ['a=""', "b"]),
+        ('a;b="open;c', ["a", 'b=""']),
+        ('"a";;b', ['""', "", "b"]),
         (";", ["", ""]),
     ],
 )
 def test_lists_are_split_outside_quotes(text: str, parts: list[str]) -> None:
-    """A separator within a quoted string belongs to it, after an escaped quote as well."""
-    assert _split(text, ";") == parts
+    """A quoted string goes, with the separators in it, after an escaped quote as well."""
+    assert _QUOTED.sub('""', text).split(";") == parts
 
 
 ORDER = [

@@ -115,10 +115,11 @@ def test_bad_header_is_counted(header: str) -> None:
     assert call.facts.malformed == ["header"]
 
 
-def test_environment_asks_for_every_claude_call() -> None:
+def test_environment_asks_for_every_claude_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment variables ask, for Claude models only."""
-    environ = {"ANTHROPIC_EXPERIMENTAL_LAYER_ZERO": "true", "ANTHROPIC_LAYER_ZERO_PRUNE_RATIO": "0.35"}
-    mechanism = PruningJudge(signals.load(), environ=environ)
+    monkeypatch.setenv("ANTHROPIC_EXPERIMENTAL_LAYER_ZERO", "true")
+    monkeypatch.setenv("ANTHROPIC_LAYER_ZERO_PRUNE_RATIO", "0.35")
+    mechanism = PruningJudge(signals.load())
     result = mechanism.judge(ended_call(**ZERO))
     assert (said(result), rows(result)[RATIO]) == (("hit", None), 0.35)
     assert mechanism.judge(ended_call(provider="openai", request_model="gpt-5")) is None
@@ -279,7 +280,7 @@ def test_override_of_the_chosen_fields(tmp_path: Any) -> None:
         '[pruning.pruned_tokens]\nname = "usage.layer_zero.cut"\n'
         '[pruning.pruned_tokens_header]\nname = "X-Cut"\n'
     )
-    mechanism = PruningJudge(signals.load(str(path)), counted=CountedTokens(), environ={})
+    mechanism = PruningJudge(signals.load(str(path)), counted=CountedTokens())
     assert rows(mechanism.judge(ended_call(layer_zero={"cut": 9})))[PRUNED] == 9
     assert rows(mechanism.judge(ended_call({}, {"x-cut": "8"})))[PRUNED] == 8
     assert mechanism.judge(ended_call(**ZERO)) is None

@@ -233,7 +233,8 @@ def test_budget_samples_above_a_rate() -> None:
 
 def test_without_budget_nothing_is_looked_at() -> None:
     """Above the rate a call is neither compared nor remembered, and its verdict stands."""
-    mechanism = make("scheduling", budget=Budget(share=0.0, limit=0.0, clock=lambda: 0.0))
+    mechanism = make("scheduling")
+    mechanism.budget = Budget(share=0.0, limit=0.0, clock=lambda: 0.0)
     result = mechanism.judge(ended_call(ASKED, ZERO, request=body(WORDS)))
     assert (said(result), rows(result), len(mechanism._recent)) == (("hit", None), {}, 0)
 

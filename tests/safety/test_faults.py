@@ -100,7 +100,7 @@ def everything_on(tmp_path: Path) -> Iterator[Capture]:
     runtime = _runtime.current()
     assert runtime is not None
     traffic.registry = CollectorRegistry()
-    exporter = PrometheusExporter(runtime.store, registry=traffic.registry, serve=False)
+    exporter = PrometheusExporter(runtime.store, "127.0.0.1", 0, traffic.registry)
     exporter.start()
     guard.reset()
     try:

@@ -144,7 +144,7 @@ def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any,
         monkeypatch.setenv("OTEL_SERVICE_NAME", JOB)
         for name in ("OTEL_RESOURCE_ATTRIBUTES", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL"):
             monkeypatch.delenv(name, raising=False)
-        pushed = OtlpExporter(store, interval_s=1.0, version=lz_otel.__version__)
+        pushed = OtlpExporter(store, interval_s=1.0)
         pushed.start()
         steady = Steady(store, rows)
         steady.start()

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lz_otel._ground.memory import BoundedMap, Locked
-from lz_otel._judge.prompt_cache.explicit import Entry
-from lz_otel._judge.prompt_cache.lineage import Lineage, Sections
+from lz_otel._judge.prompt_cache.explicit import MAX_ENTRIES, ONE_STATE, Entry, FollowedCache
+from lz_otel._judge.prompt_cache.lineage import Sections
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -30,7 +29,6 @@ _LIFETIMES = {"30m": 1800.0, "12h": 43_200.0, "24h": 86_400.0}
 GRID = tuple(int(1024 * 2 ** (step / 8)) for step in range(33))
 _SLACK = 0.1  # how far the bytes per token of a prefix may be from those of the whole request
 _KEPT_FROM, _KEPT_TO = 0.7, 2.5  # part of the grid that is remembered, as multiples of the minimum
-MAX_MODELS = 16
 
 
 class _Role(msgspec.Struct, gc=False):
@@ -58,8 +56,7 @@ class Flat:
         self.sections = sections
         self.lifetime = lifetime
         self.prefixes: list[int] = []
-        head = b"".join(_first(pieces, GRID[-1]))
-        digest, done = 0, 0
+        head, digest, done = _first(pieces, GRID[-1]), 0, 0
         for length in GRID:
             if length > len(head):
                 break
@@ -68,14 +65,13 @@ class Flat:
             self.prefixes.append(digest)
 
 
-def _first(pieces: list[bytes], size: int) -> list[bytes]:
-    out = []
+def _first(pieces: list[bytes], size: int) -> bytes:
+    out = bytearray()
     for piece in pieces:
-        if size <= 0:
+        if len(out) >= size:
             break
-        out.append(piece[:size])
-        size -= len(piece)
-    return out
+        out += piece[: size - len(out)]
+    return bytes(out)
 
 
 def flatten(top: Top) -> Flat | None:
@@ -98,7 +94,8 @@ def flatten(top: Top) -> Flat | None:
         return None
     pieces = [piece for piece in (tools, instructions) if piece] + messages
     system = hash((instructions, *messages[:leading]))
-    return Flat(pieces, Sections(hash(bytes(top.prompt_cache_key)), hash(tools), system), _lifetime(top))
+    settings = hash(repr(top.prompt_cache_key))
+    return Flat(pieces, Sections(settings, hash(tools), system), _lifetime(top))
 
 
 def _messages(top: Top) -> list[bytes] | None:
@@ -118,19 +115,11 @@ def _lifetime(top: Top) -> tuple[float, float]:
     return (IDLE, IDLE_MOST) if seconds is None else (seconds, seconds)
 
 
-class AutomaticCache(Locked):
-    """Follows the automatic caches of all scopes and models.
+class AutomaticCache(FollowedCache):
+    """Follows the automatic caches of all scopes and models."""
 
-    Args:
-        max_entries: most prefixes remembered (about 0.35 KB each).
-        max_scopes: most routes whose last 64 requests are remembered.
-    """
-
-    def __init__(self, max_entries: int = 8192, max_scopes: int = 256) -> None:
-        super().__init__()
-        self._entries: BoundedMap[int, Entry] = BoundedMap(max_entries)
-        self._lineage = Lineage(max_scopes)
-        self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
+    def __init__(self) -> None:
+        super().__init__(MAX_ENTRIES // 2)
 
     def follow(self, seen: Seen, flat: Flat, tokens: int) -> str | None:
         """Take in one call of ``tokens`` input tokens; return why it missed, or ``None`` for a hit."""
@@ -143,19 +132,17 @@ class AutomaticCache(Locked):
         sure, perhaps = self._found(seen, seen.place.model, flat, tokens)
         states = {entry.missed(seen.start, seen.first) for entry in sure} - {"absent"}
         if states:
-            return _ONE_STATE.get(states.pop(), "unknown") if len(states) == 1 else "unknown"
+            return ONE_STATE.get(states.pop(), "unknown") if len(states) == 1 else "unknown"
         if perhaps is not None and perhaps.missed(seen.start, seen.first) not in ("alive", "absent"):
             return "unknown"  # a live one was too short, or it would have been read
-        for model in self._models.peek(hash((seen.place.scope, flat.sections.settings))) or ():
-            if model != seen.place.model:
-                sure, perhaps = self._found(seen, model, flat, tokens)
-                states = {entry.elsewhere(seen.start, seen.first) for entry in sure} - {"dead"}
-                if states:
-                    return "model_changed" if "alive" in states else "unknown"
-                if perhaps is not None and perhaps.elsewhere(seen.start, seen.first) != "dead":
-                    return "unknown"
-        place = seen.place
-        return self._lineage.reason(place.line, seen.start, place.model, flat.sections, flat.prefixes)
+        for model in self._other_models(seen, hash((seen.place.scope, flat.sections.settings))):
+            sure, perhaps = self._found(seen, model, flat, tokens)
+            states = {entry.elsewhere(seen.start, seen.first) for entry in sure} - {"dead"}
+            if states:
+                return "model_changed" if "alive" in states else "unknown"
+            if perhaps is not None and perhaps.elsewhere(seen.start, seen.first) != "dead":
+                return "unknown"
+        return self._change(seen, flat.sections, flat.prefixes)
 
     def _found(self, seen: Seen, model: int, flat: Flat, tokens: int) -> tuple[list[Entry], Entry | None]:
         """Return the entries of shared prefixes that are long enough for sure, and one that may be."""
@@ -193,11 +180,4 @@ class AutomaticCache(Locked):
                     new.died_at = entry.start + entry.ttl if state == "expired" else entry.died_at
                 self._entries.put(name, new)
         tail = flat.prefixes[-1] if flat.prefixes else 0
-        self._lineage.add(seen.place.line, seen.first, seen.place.model, flat.sections, tail)
-        scope = hash((seen.place.scope, flat.sections.settings))
-        models = self._models.get(scope) or ()
-        if seen.place.model not in models:
-            self._models.put(scope, (*models, seen.place.model)[-MAX_MODELS:])
-
-
-_ONE_STATE = {"expired": "expired", "busy": "first_use"}
+        self._note(seen, flat.sections, tail, hash((seen.place.scope, flat.sections.settings)))

@@ -35,25 +35,11 @@ _STRIP = re.compile(
 )
 
 
-class Top(msgspec.Struct, gc=False):
-    """Top level of a request body, where the extract stage's is not enough; what may be long is a slice."""
+class Top(Fields, gc=False):
+    """Top level of a request body, with what only OpenAI's cache asks for; what may be long is a slice."""
 
-    system: Raw = NOTHING
-    tools: Raw = NOTHING
-    messages: list[Raw] | None = None
-    cache_control: Any = None
-    tool_choice: Raw = NOTHING
-    thinking: Raw = NOTHING
-    output_config: Raw = NOTHING
-    speed: Any = None
-    # Bedrock Converse
-    toolConfig: Raw = NOTHING  # noqa: N815 - the wire's name
-    # OpenAI
-    instructions: Raw = NOTHING
-    input: Raw = NOTHING
     previous_response_id: Raw = NOTHING
     conversation: Raw = NOTHING
-    prompt_cache_key: Raw = NOTHING
     prompt_cache_options: Any = None
     prompt_cache_retention: Any = None
 
@@ -146,9 +132,8 @@ class PromptDigests(msgspec.Struct, gc=False):
     def bytes_up_to(self, position: int) -> int:
         """Return the bytes of the prefix that ends at a position (-1: at the last one)."""
         if self._up_to is None:  # a usual hit never asks
-            self._up_to = list(
-                accumulate(size for piece in (*self.head.pieces, *self.pieces) for size in piece.sizes)
-            )
+            pieces = (*self.head.pieces, *self.pieces)
+            self._up_to = list(accumulate(size for piece in pieces for size in piece.sizes))
         return self._up_to[position]
 
 
@@ -159,23 +144,18 @@ def decode(body: bytes) -> Top | None:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
     if not bytes(top.tools):
-        top.tools = top.toolConfig
+        top.tools = top.tool_config
     return top
 
 
 class Digester:
-    """Turns request bodies into `PromptDigests`.
+    """Turns request bodies into `PromptDigests`."""
 
-    Args:
-        max_entries: most pieces remembered by their hash (about 0.4 KB each).
-        max_heads: most pairs of tools and system prompt remembered (about 0.1 KB for each block of them).
-    """
+    def __init__(self) -> None:
+        self._known: BoundedMap[int, _Piece] = BoundedMap(2048)  # by its hash, about 0.4 KB each
+        self._heads: BoundedMap[int, Head] = BoundedMap(32)  # about 0.1 KB for each block of them
 
-    def __init__(self, max_entries: int = 2048, max_heads: int = 32) -> None:
-        self._known: BoundedMap[int, _Piece] = BoundedMap(max_entries)
-        self._heads: BoundedMap[int, Head] = BoundedMap(max_heads)
-
-    def prompt(self, top: Fields | Top) -> PromptDigests | None:
+    def prompt(self, top: Fields) -> PromptDigests | None:
         """Return the request's positions; ``None`` when it has none, too many, or a shape of its own."""
         known = self._known.peek
         pieces = []
@@ -198,7 +178,7 @@ class Digester:
             _mark_last(top.cache_control, [*head.pieces, *pieces], len(chain), marks)
         return PromptDigests(chain, marks, head, pieces)
 
-    def _head(self, top: Fields | Top) -> Head:
+    def _head(self, top: Fields) -> Head:
         tools = b"" if top.tools is NOTHING else bytes(top.tools)
         system = bytes(top.system)
         settings = _NO_SPEED if top.speed is None else hash(msgspec.json.encode(top.speed))
@@ -210,9 +190,8 @@ class Digester:
             marks: list[Mark] = []
             digest = _append([tool_list], hash((0, 0, 0)), chain, marks)
             digest = _append([prompt], hash((digest, 1, settings)), chain, marks)
-            head = Head(
-                chain, marks, (tool_list, prompt), digest, Sections(settings, tool_list.digest, prompt.digest)
-            )
+            sections = Sections(settings, tool_list.digest, prompt.digest)
+            head = Head(chain, marks, (tool_list, prompt), digest, sections)
             self._heads.put(key, head)
         return head
 
@@ -308,9 +287,8 @@ def _parts(parts: Sequence[Raw], role: int, *, texts: bool = True) -> _Piece:
         if texts and kind == b'"text"' and text[:1] == b'"':
             cacheable = len(text) > 2
             citations = bytes(part.citations)
-            content: tuple[object, ...] = (
-                (role, text) if citations in (b"", b"null") else (role, text, citations)
-            )
+            cited = () if citations in (b"", b"null") else (citations,)
+            content: tuple[object, ...] = (role, text, *cited)
             size = len(text)
         else:
             if b'"cache_control"' in data:

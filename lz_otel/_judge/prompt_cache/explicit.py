@@ -15,38 +15,30 @@ from msgspec import Struct
 
 from lz_otel._ground.memory import BoundedMap, Locked
 from lz_otel._judge.prompt_cache.digest import FIVE_MINUTES, ONE_HOUR
-from lz_otel._judge.prompt_cache.lineage import Lineage
+from lz_otel._judge.prompt_cache.lineage import MAX_ROUTES, Lineage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lz_otel._judge.prompt_cache.digest import Mark, PromptDigests
+    from lz_otel._judge.prompt_cache.lineage import Sections
 
 LOOK_BACK = 20
 """Block positions, the breakpoint's own included, in which a breakpoint looks for an entry (D)."""
+MAX_ENTRIES = 16_384  # prefixes, of about 0.35 KB each
 MAX_MODELS = 16
+# Reason of a miss, where all entries that it could have read were in one state.
+ONE_STATE = {"expired": "expired", "busy": "first_use"}
 
 # Shortest prefix that is cached, tokens: (least, most) where sources disagree (D).
 _MINIMUM: tuple[tuple[str, int, int], ...] = (
-    ("claude-fable-5-1", 512, 512),
-    ("claude-mythos-5-1", 512, 512),
-    ("claude-fable-5", 512, 2048),
-    ("claude-mythos-5", 512, 512),
-    ("claude-mythos-preview", 2048, 2048),
-    ("claude-opus-5", 512, 512),
-    ("claude-sonnet-5-5", 512, 512),
-    ("claude-haiku-5-5", 512, 512),
-    ("claude-opus-4-8", 1024, 4096),
-    ("claude-opus-4-7", 2048, 4096),
-    ("claude-opus-4-6", 4096, 4096),
-    ("claude-opus-4-5", 4096, 4096),
-    ("claude-haiku-4-5", 4096, 4096),
-    ("claude-sonnet-4-6", 1024, 2048),
-    ("claude-3-5-haiku", 2048, 2048),
-    ("claude-haiku-3-5", 2048, 2048),
-    ("claude-sonnet-", 1024, 1024),
-    ("claude-opus-4", 1024, 1024),
-)
+    ("claude-fable-5-1", 512, 512), ("claude-mythos-5-1", 512, 512), ("claude-fable-5", 512, 2048),
+    ("claude-mythos-5", 512, 512), ("claude-mythos-preview", 2048, 2048), ("claude-opus-5", 512, 512),
+    ("claude-sonnet-5-5", 512, 512), ("claude-haiku-5-5", 512, 512), ("claude-opus-4-8", 1024, 4096),
+    ("claude-opus-4-7", 2048, 4096), ("claude-opus-4-6", 4096, 4096), ("claude-opus-4-5", 4096, 4096),
+    ("claude-haiku-4-5", 4096, 4096), ("claude-sonnet-4-6", 1024, 2048), ("claude-3-5-haiku", 2048, 2048),
+    ("claude-haiku-3-5", 2048, 2048), ("claude-sonnet-", 1024, 1024), ("claude-opus-4", 1024, 1024),
+)  # fmt: skip
 _ANY = (512, 4096)
 
 
@@ -105,12 +97,9 @@ class Entry:
     __slots__ = ("born", "born_from", "certain", "died_at", "first", "start", "ttl", "ttl_most")
 
     def __init__(self, start: float, first: float, ttl: float, ttl_most: float, *, certain: bool) -> None:
-        self.start = start  # span of the last write or read
-        self.first = first
-        self.born_from = start  # span in which it became readable
-        self.born = first
-        self.ttl = ttl
-        self.ttl_most = ttl_most
+        self.start, self.first = start, first  # span of the last write or read
+        self.born_from, self.born = start, first  # span in which it became readable
+        self.ttl, self.ttl_most = ttl, ttl_most
         self.certain = certain
         self.died_at: float | None = None
 
@@ -129,13 +118,9 @@ class Entry:
             return "unclear"  # refreshed by a later one: how it was before is not known
         expired = first >= self.start + self.ttl
         busy = start < self.born
-        if expired and busy:
-            return "unclear"
         if expired:
-            return "expired"
-        if busy:
-            return "busy"
-        return "alive"
+            return "unclear" if busy else "expired"
+        return "busy" if busy else "alive"
 
     def elsewhere(self, start: float, first: float) -> str:
         """Return what it was for a request that did not look for it: alive, dead or unclear."""
@@ -146,37 +131,53 @@ class Entry:
 
     def refresh(self, start: float, first: float) -> None:
         """It was read (or written again while alive)."""
-        if start > self.start:
-            self.start = start
-        if first > self.first:
-            self.first = first
-        if first < self.born:
-            self.born = first
+        self.start, self.first = max(start, self.start), max(first, self.first)
+        self.born = min(first, self.born)
 
 
-class ExplicitCache(Locked):
-    """Follows the prompt caches of all scopes and models.
+class FollowedCache(Locked):
+    """What is remembered of the providers' caches: prefixes, requests of each route, models of each scope.
 
     Args:
-        max_entries: most prefixes remembered (about 0.35 KB each).
-        max_scopes: most pairs of scope and route whose last 64 requests are remembered.
+        max_entries: most prefixes remembered.
     """
 
-    def __init__(self, max_entries: int = 16_384, max_scopes: int = 256) -> None:
+    def __init__(self, max_entries: int) -> None:
         super().__init__()
         self._entries: BoundedMap[int, Entry] = BoundedMap(max_entries)
-        self._tokens: BoundedMap[int, int] = BoundedMap(max_scopes * 4)
-        self._lineage = Lineage(max_scopes)
-        self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(max_scopes)
+        self._lineage = Lineage()
+        self._models: BoundedMap[int, tuple[int, ...]] = BoundedMap(MAX_ROUTES)
+
+    def _note(self, seen: Seen, sections: Sections, tail: int, scope: int) -> None:
+        """Remember a request whose whole prompt has the digest ``tail``, and its model."""
+        place = seen.place
+        self._lineage.add(place.line, seen.first, place.model, sections, tail)
+        models = self._models.get(scope) or ()
+        if place.model not in models:
+            self._models.put(scope, (*models, place.model)[-MAX_MODELS:])
+
+    def _other_models(self, seen: Seen, scope: int) -> list[int]:
+        return [model for model in self._models.peek(scope) or () if model != seen.place.model]
+
+    def _change(self, seen: Seen, sections: Sections, chain: Sequence[int]) -> str:
+        """Return what differs from the earlier requests of the route (`Lineage.reason`)."""
+        return self._lineage.reason(seen.place.line, seen.start, seen.place.model, sections, chain)
+
+
+class ExplicitCache(FollowedCache):
+    """Follows the prompt caches of all scopes and models."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_ENTRIES)
+        self._tokens: BoundedMap[int, int] = BoundedMap(MAX_ROUTES * 4)
 
     def follow(self, seen: Seen, prompt: PromptDigests) -> str | None:
         """Take in one call; return why it missed, or ``None`` for a hit."""
         with self._lock:
             key = seen.place.key
             reason = None
-            if (
-                seen.read and not seen.written and len(prompt.marks) == 1
-            ):  # the usual hit: all of it was there
+            # The usual hit: all of it was there.
+            if seen.read and not seen.written and len(prompt.marks) == 1:
                 name = hash((key, prompt.chain[prompt.marks[0][0]]))
                 self._learn(seen, name, seen.read)
                 self._was_read(seen, name)
@@ -184,15 +185,13 @@ class ExplicitCache(Locked):
                 if not seen.read:
                     reason = self._why(seen, prompt, key)
                 self._remember(seen, prompt, key)
-            self._note(seen, prompt)
+            self._note(seen, prompt.head.sections, prompt.chain[-1], seen.place.scope)
             return reason
 
     def passed(self, seen: Seen, prompt: PromptDigests) -> None:
         """Take in a call that left nothing in the cache: its prefix was too short."""
         with self._lock:
-            self._note(seen, prompt)
-
-    # --- why ------------------------------------------------------------------------------
+            self._note(seen, prompt.head.sections, prompt.chain[-1], seen.place.scope)
 
     def _why(self, seen: Seen, prompt: PromptDigests, key: int) -> str:
         chain, start, first = prompt.chain, seen.start, seen.first
@@ -207,16 +206,14 @@ class ExplicitCache(Locked):
             state = entry.missed(start, first)
             if entry.certain:
                 states.add(state)
-            elif state == "alive":
-                self._tokens.put(
-                    hash((key, chain[position])), 0
-                )  # it would have been read: it was too short to be kept
+            elif state == "alive":  # it would have been read: it was too short to be kept
+                self._tokens.put(hash((key, chain[position])), 0)
             else:
                 perhaps.add(state)
         states.discard("absent")
         perhaps -= {"absent"} | states
         if states or perhaps:
-            return "unknown" if perhaps or len(states) > 1 else _ONE_STATE.get(states.pop(), "unknown")
+            return "unknown" if perhaps or len(states) > 1 else ONE_STATE.get(states.pop(), "unknown")
         inside = set(windows)
         for position in range(prompt.marks[-1][0]):
             if position not in inside:
@@ -224,19 +221,14 @@ class ExplicitCache(Locked):
                 state = "dead" if entry is None else entry.elsewhere(start, first)
                 if state != "dead":
                     return "no_breakpoint" if state == "alive" else "unknown"
-        place = seen.place
-        return self._other_model(seen, prompt, windows) or self._lineage.reason(
-            place.line, start, place.model, prompt.head.sections, chain
-        )
+        return self._other_model(seen, prompt, windows) or self._change(seen, prompt.head.sections, chain)
 
     def _other_model(self, seen: Seen, prompt: PromptDigests, windows: list[int]) -> str | None:
         chain = prompt.chain
         per_byte = seen.written / (prompt.bytes_up_to(prompt.marks[-1][0]) or 1)
         usable = [mark for mark in prompt.marks if self._long_enough(seen, prompt, mark[0], per_byte)]
         reached = set(_windows(usable))
-        for model in self._models.peek(seen.place.scope) or ():
-            if model == seen.place.model:
-                continue
+        for model in self._other_models(seen, seen.place.scope):
             key = hash((seen.place.scope, model))
             for position in windows:
                 entry = self._entries.peek(hash((key, chain[position])))
@@ -256,8 +248,6 @@ class ExplicitCache(Locked):
             tokens = prompt.bytes_up_to(position) * per_byte
             return False if tokens < least * 0.75 else True if tokens >= most * 1.25 else None
         return True if known >= most else False if known < least else None
-
-    # --- what is remembered -----------------------------------------------------------------
 
     def _remember(self, seen: Seen, prompt: PromptDigests, key: int) -> None:
         chain, marks = prompt.chain, prompt.marks
@@ -294,7 +284,10 @@ class ExplicitCache(Locked):
     def _was_read(self, seen: Seen, name: int) -> None:
         entry = self._entries.get(name)
         if entry is None:
-            self._entries.put(name, self._read(seen))
+            # Another process wrote it: its lifetime and birth are not known.
+            entry = Entry(seen.start, seen.first, FIVE_MINUTES, ONE_HOUR, certain=True)
+            entry.born_from = entry.born = -1.0
+            self._entries.put(name, entry)
         else:
             entry.refresh(seen.start, seen.first)
             entry.certain = True
@@ -317,33 +310,18 @@ class ExplicitCache(Locked):
             return position
         return -1
 
-    def _read(self, seen: Seen) -> Entry:
-        """Return an entry that another process wrote: its lifetime and birth are not known."""
-        entry = Entry(seen.start, seen.first, FIVE_MINUTES, ONE_HOUR, certain=True)
-        entry.born_from = entry.born = -1.0
-        return entry
-
     def _write(self, name: int, entry: Entry | None, seen: Seen, ttl: float, *, certain: bool) -> None:
-        if entry is not None and entry.state(seen.start, seen.first) in ("busy", "absent"):
+        state = "" if entry is None else entry.state(seen.start, seen.first)
+        if entry is not None and state in ("busy", "absent"):
             # Written by two requests at once: it is readable from the earlier answer on.
             entry.born_from = min(entry.born_from, seen.start)
             entry.refresh(seen.start, seen.first)
             entry.ttl, entry.ttl_most = min(entry.ttl, ttl), max(entry.ttl_most, ttl)
         else:
             new = Entry(seen.start, seen.first, ttl, ttl, certain=certain)
-            if entry is not None and entry.state(seen.start, seen.first) == "expired":
+            if entry is not None and state == "expired":
                 new.died_at = entry.start + entry.ttl
             self._entries.put(name, new)
-
-    def _note(self, seen: Seen, prompt: PromptDigests) -> None:
-        place = seen.place
-        self._lineage.add(place.line, seen.first, place.model, prompt.head.sections, prompt.chain[-1])
-        models = self._models.get(place.scope) or ()
-        if place.model not in models:
-            self._models.put(place.scope, (*models, place.model)[-MAX_MODELS:])
-
-
-_ONE_STATE = {"expired": "expired", "busy": "first_use"}
 
 
 def _windows(marks: list[Mark]) -> Iterable[int]:

@@ -10,26 +10,22 @@ Why a miss: the vendor's own diagnosis where it gives one; else by following the
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
 from lz_otel._extract.request import Fields
 from lz_otel._ground.memory import BoundedMap
-from lz_otel._judge.base import Judge, is_claude, succeeded
+from lz_otel._judge.base import Judge
 from lz_otel._judge.prompt_cache.automatic import MINIMUM, AutomaticCache, flatten
 from lz_otel._judge.prompt_cache.digest import Digester, PromptDigests, Top, decode
 from lz_otel._judge.prompt_cache.explicit import ExplicitCache, Place, Seen, minimum_tokens
-from lz_otel._judge.prompt_cache.lineage import FirstUse
+from lz_otel._judge.prompt_cache.lineage import MAX_ROUTES, FirstUse
 from lz_otel._judge.result import MetricRow, Result
 from lz_otel.model import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Unpack
 
-    from lz_otel._judge.base import JudgeArguments
-    from lz_otel._judge.signals import Signals
     from lz_otel.model import EndedCall, Facts, Request
 
 MAX_BODY = 32 << 20
@@ -39,22 +35,14 @@ MAX_BODY = 32 << 20
 # (``unavailable``, ``previous_message_not_found``, ``comparison_response_not_found``) are not here.
 DIAGNOSES = {
     # Anthropic, diagnostics.cache_miss_reason.type
-    "model_changed": "model_changed",
-    "tools_changed": "tools_changed",
-    "system_changed": "system_changed",
+    "model_changed": "model_changed", "tools_changed": "tools_changed", "system_changed": "system_changed",
     "messages_changed": "history_changed",
     # OpenAI, prompt_cache_diagnostics.cache_miss.reason
-    "input_changed": "history_changed",
-    "context_compacted": "history_changed",
-    "prompt_cache_key_changed": "unknown",
-    "text_format_changed": "unknown",
-    "reasoning_effort_changed": "unknown",
-    "verbosity_changed": "unknown",
-    "service_tier_changed": "unknown",
-}
-_NO_DIAGNOSIS = frozenset(
-    {"unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit"}
-)
+    "input_changed": "history_changed", "context_compacted": "history_changed",
+    "prompt_cache_key_changed": "unknown", "text_format_changed": "unknown", "verbosity_changed": "unknown",
+    "reasoning_effort_changed": "unknown", "service_tier_changed": "unknown",
+}  # fmt: skip
+_NO_DIAGNOSIS = ("unavailable", "previous_message_not_found", "comparison_response_not_found", "cache_hit")
 # Providers whose cache has breakpoints, whatever the model.
 _EXPLICIT = frozenset({"anthropic", "aws.bedrock"})
 # Providers whose automatic cache is OpenAI's.
@@ -77,50 +65,38 @@ class PromptCacheJudge(Judge):
     drops early; Anthropic's rules that depend on the model (thinking, effort). Then the reason is
     ``unknown``.
 
-    Args:
-        signals, arguments: as of `Judge`.
-        max_scopes: most routes whose last 64 requests are remembered.
-        max_entries: most prefixes remembered. With the defaults all of its memory stays below 16 MB
-            when full, of digests and times only.
+    Memory: digests and times of 16,384 prefixes and of the last 64 requests of 256 routes, below 16 MB.
+
+    Attributes:
         clock: makes the provider's seconds of a time of ours (tests of a provider whose time is sped up).
     """
 
     NAME = "prompt_cache"
     ASKED_ALWAYS = True
 
-    def __init__(
-        self,
-        signals: Signals,
-        *,
-        max_scopes: int = 256,
-        max_entries: int = 16_384,
-        clock: Callable[[float], float] | None = None,
-        **arguments: Unpack[JudgeArguments],
-    ) -> None:
-        super().__init__(signals, **arguments)
-        self.clock = clock
+    def prepare(self) -> None:
+        """Make the memory, as the class says."""
+        self.clock: Callable[[float], float] | None = None
         self._digester = Digester()
-        self._places: BoundedMap[int, Place] = BoundedMap(max_scopes * 4)
-        self._explicit = ExplicitCache(max_entries, max_scopes)
-        self._automatic = AutomaticCache(max_entries // 2, max_scopes)
-        self._others = FirstUse(max_scopes)
+        self._places: BoundedMap[int, Place] = BoundedMap(4 * MAX_ROUTES)
+        self._explicit, self._automatic, self._others = ExplicitCache(), AutomaticCache(), FirstUse()
 
     def judge(self, call: EndedCall) -> Result | None:
         """Conclude as the module says. ``saved_usd`` is negative where writing cost more than reading."""
         facts = call.facts
-        if not facts.llm_call or not facts.inference or not succeeded(call):
+        status = call.status  # as `succeeded` and `is_claude`, without a call: nearly all calls come by here
+        if not facts.llm_call or not facts.inference or status is None or not 200 <= status < 300:
             return None
         read = facts.cache_read_tokens or 0
         written = facts.cache_write_tokens
         if written is None:
             written = (facts.cache_write_5m_tokens or 0) + (facts.cache_write_1h_tokens or 0)
-        explicit = facts.provider in _EXPLICIT or is_claude(facts)
+        model = facts.request_model or facts.response_model or ""
+        explicit = facts.provider in _EXPLICIT or "claude" in model.lower()
         if not read and not written and not _missed(call, explicit=explicit):
             return None
-        if explicit:
-            reason = self._explicit_reason(call, read, written)
-        else:
-            reason = self._automatic_reason(call, read, written)
+        why = self._explicit_reason if explicit else self._automatic_reason
+        reason = why(call, read, written)
         if reason == _NO_VERDICT:
             return None
         diagnosis = facts.cache_diagnosis
@@ -149,14 +125,12 @@ class PromptCacheJudge(Judge):
             return None
         return cost.prompt_cache_saved_usd - cost.prompt_cache_overspent_usd
 
-    # --- why ------------------------------------------------------------------------------
-
     def _explicit_reason(self, call: EndedCall, read: int, written: int) -> str | None:
         """Return the reason of a miss; a hit is followed too, and has none."""
         facts = call.facts
         nothing = not read and not written
         if not self.miss_reasons:
-            least, _ = _minimum(facts.request_model or "", facts.provider)
+            least, _ = minimum_tokens(_bare(facts.request_model), facts.provider)
             return "below_minimum" if nothing and (facts.input_tokens or 0) < least else None
         request = call.request
         top = facts.request_fields  # what the extract stage has decoded holds the same slices
@@ -180,7 +154,7 @@ class PromptCacheJudge(Judge):
         if not self.miss_reasons or tokens < MINIMUM:
             return None
         seen = self._seen(call, read, written)
-        named = facts.provider == "other" and _bare(facts.request_model or "").startswith(_OPENAI_MODELS)
+        named = facts.provider == "other" and _bare(facts.request_model).startswith(_OPENAI_MODELS)
         if facts.provider not in _OPENAI and not named:
             # Lifetimes and steps of other vendors are not documented: only a first use is sure.
             place = seen.place
@@ -196,7 +170,7 @@ class PromptCacheJudge(Judge):
         place = self._places.get(name)
         if place is None:
             scope, model = hash((facts.provider, host, workspace)), hash(facts.request_model)
-            minimum = _minimum(facts.request_model or "", facts.provider)
+            minimum = minimum_tokens(_bare(facts.request_model), facts.provider)
             place = Place(scope, model, minimum, hash((scope, model)), hash((scope, hash(call.route))))
             self._places.put(name, place)
         start, first = call.started_at, call.first_byte_at
@@ -252,14 +226,9 @@ def _below_minimum(facts: Facts, prompt: PromptDigests, least: int, most: int) -
     return "below_minimum" if total < most or (share < 1.0 and total * share / 2 < most) else None
 
 
-@lru_cache(256)
-def _minimum(model: str, provider: str) -> tuple[int, int]:
-    return minimum_tokens(_bare(model), provider)
-
-
-def _bare(model: str) -> str:
+def _bare(model: str | None) -> str:
     """Return the model id without the prefixes of gateways and regions."""
-    name = model.rsplit("/", 1)[-1]
+    name = (model or "").rsplit("/", 1)[-1]
     at = name.find("claude")
     return name[at:] if at > 0 else name
 

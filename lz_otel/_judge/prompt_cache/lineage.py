@@ -11,7 +11,8 @@ from lz_otel._ground.memory import BoundedMap, Locked
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-LINEAGE = 64
+LINEAGE = 64  # requests of a route that are remembered
+MAX_ROUTES = 256
 
 
 class Sections(NamedTuple):
@@ -43,14 +44,10 @@ class _RouteRequest(NamedTuple):
 
 
 class Lineage:
-    """The last requests of each route that could have used the cache.
+    """The last requests of each route that could have used the cache."""
 
-    Args:
-        max_scopes: most routes.
-    """
-
-    def __init__(self, max_scopes: int) -> None:
-        self._routes: BoundedMap[int, deque[bytes]] = BoundedMap(max_scopes)
+    def __init__(self) -> None:
+        self._routes: BoundedMap[int, deque[bytes]] = BoundedMap(MAX_ROUTES)
 
     def add(self, key: int, first: float, model: int, sections: Sections, tail: int) -> None:
         """Add one request whose answer began at ``first``, and whose whole prompt has the digest ``tail``."""
@@ -91,15 +88,11 @@ def _difference(
 
 
 class FirstUse(Locked):
-    """Whether a route is used for the first time: all that is sure where a vendor's rules are not documented.
+    """Whether a route is used for the first time: all that is sure without a vendor's rules."""
 
-    Args:
-        max_scopes: most routes.
-    """
-
-    def __init__(self, max_scopes: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._lineage = Lineage(max_scopes)
+        self._lineage = Lineage()
 
     def reason(self, key: int, start: float, first: float, model: int) -> str | None:
         """Take in one request; return ``first_use`` where no earlier one could have filled the cache."""

@@ -35,10 +35,10 @@ ACTIVE = (catalogue.CALL_ACTIVE, COMMON, 1)
 LIMIT = (*COMMON[:3], "requests")
 
 
-def new(port: int = 0, serve: bool = True) -> tuple[Store, MultiprocessExporter]:
+def new(port: int = 0) -> tuple[Store, MultiprocessExporter]:
     """A store with an exporter that is started, and that follows a fork as lz_otel's does."""
     store = Store(catalogue.selected("latest"))
-    exporter = MultiprocessExporter(store, "127.0.0.1", port, serve)
+    exporter = MultiprocessExporter(store, "127.0.0.1", port)
     exporter.start()
 
     def child() -> None:
@@ -84,7 +84,7 @@ def one_process() -> None:
     store = Store(catalogue.selected("both"))
     rows = measurements(3, store.metrics)
     store.add(rows[:150])
-    MultiprocessExporter(store, serve=False).start()
+    MultiprocessExporter(store, "127.0.0.1", 0).start()
     store.add(rows[150:])
     store.touch(catalogue.ATTEMPTS, [(*COMMON, "529")])
     print(StoreCollector(store).text())
@@ -106,7 +106,7 @@ def two_children() -> None:
 
 def zeros() -> None:
     """A counter that begins at 0."""
-    store, _ = new(serve=False)
+    store, _ = new()
     store.touch(catalogue.ATTEMPTS, [(*COMMON, "200")])
     show("lz_attempts")
 
@@ -131,7 +131,7 @@ def killed_child() -> None:
 
 def orderly_ends() -> None:
     """A worker that exits, and one that is killed and marked as dead."""
-    store, _ = new(serve=False)
+    store, _ = new()
 
     def killed() -> None:
         store.add([ACTIVE, ATTEMPT])
@@ -153,7 +153,7 @@ def orderly_ends() -> None:
 
 def limits() -> None:
     """Two living workers that hear of the same limit, one after the other."""
-    store, _ = new(serve=False)
+    store, _ = new()
 
     def limit(n: int) -> None:
         store.add([(catalogue.RATE_LIMIT_REMAINING, LIMIT, n), (catalogue.BUILD_INFO, ("1", "3", "", ""), 1)])
@@ -203,7 +203,7 @@ def handed_over() -> None:
 
 def busy_forks() -> None:
     """Forks while other threads write; prints whether every count is there."""
-    store, _ = new(serve=False)
+    store, _ = new()
     over = threading.Event()
     made = [0, 0]
 
@@ -232,7 +232,7 @@ def busy_forks() -> None:
 
 def fork_amid_a_write() -> None:
     """A fork while a thread holds a lock inside prometheus_client; prints the child's status."""
-    store, exporter = new(serve=False)
+    store, exporter = new()
     store.add([ATTEMPT])
     theirs, inside = threading.Lock(), threading.Event()
 
@@ -269,7 +269,7 @@ def the_hosts_own() -> None:
 def vanished_directory() -> None:
     """Two calls after the directory was removed; prints the log and the store's count."""
     logging.getLogger("lz_otel").addHandler(logging.StreamHandler(sys.stdout))
-    store, _ = new(serve=False)
+    store, _ = new()
     shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"])
     store.add([ATTEMPT])
     store.add([ATTEMPT])

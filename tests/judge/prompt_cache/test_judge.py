@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import Raw
 
+from lz_otel._judge.prompt_cache import automatic, explicit, lineage
+from lz_otel._judge.prompt_cache import judge as cache_judge
 from lz_otel._judge.prompt_cache.digest import FIVE_MINUTES, ONE_HOUR, Top
 from lz_otel._judge.prompt_cache.explicit import MAX_MODELS, Entry, Place
 from lz_otel._judge.prompt_cache.judge import DIAGNOSES
@@ -53,9 +55,9 @@ def fill(judge: PromptCacheJudge) -> None:
     for route in range(300):
         for cache in (judge._explicit, judge._automatic):
             cache._models.put(route, tuple(bits(63) for _ in range(MAX_MODELS)))
-        for lineage in (judge._explicit._lineage, judge._automatic._lineage, judge._others._lineage):
+        for routes in (judge._explicit._lineage, judge._automatic._lineage, judge._others._lineage):
             for _ in range(80):
-                lineage.add(route, bits(30) / 7, bits(63), sections(), bits(63))
+                routes.add(route, bits(30) / 7, bits(63), sections(), bits(63))
     for _ in range(2500):
         judge._digester.prompt(Top(messages=[Raw(b'{"role":"user","content":"%x"}' % bits(63))]))
 
@@ -212,9 +214,17 @@ def test_odd_bodies_are_not_explained(raw: bytes) -> None:
     assert said(make(), given_) in (("miss", "unknown"), ("miss", "first_use"))
 
 
-def test_memory_is_bounded() -> None:
+def small(monkeypatch: pytest.MonkeyPatch, entries: int, routes: int) -> PromptCacheJudge:
+    """The mechanism with less memory."""
+    for module in (automatic, explicit, lineage, cache_judge):
+        monkeypatch.setattr(module, "MAX_ENTRIES", entries, raising=False)
+        monkeypatch.setattr(module, "MAX_ROUTES", routes, raising=False)
+    return make()
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of prompts, routes and models leaves no more than the stated numbers of entries."""
-    judge = make(max_scopes=4, max_entries=64)
+    judge = small(monkeypatch, entries=64, routes=4)
     for number in range(600):
         model, route = f"claude-{number % 40}", f"r{number % 30}"
         said(judge, ended_call(messages(f"q{number}", model=model), at=float(number), route=route, **WROTE))
@@ -227,15 +237,15 @@ def test_memory_is_bounded() -> None:
                 **OPENAI,
             ),
         )
-    explicit, automatic = judge._explicit, judge._automatic
+    with_marks, without = judge._explicit, judge._automatic
     sizes = [
-        len(explicit._entries),
-        len(explicit._lineage._routes),
-        len(explicit._models),
-        len(automatic._entries),
+        len(with_marks._entries),
+        len(with_marks._lineage._routes),
+        len(with_marks._models),
+        len(without._entries),
     ]
     assert all(size <= bound for size, bound in zip(sizes, (64, 4, 4, 32), strict=True))
-    assert max(len(models) for _, models in explicit._models.items()) <= 16
+    assert max(len(models) for _, models in with_marks._models.items()) <= 16
 
 
 def test_no_text_is_kept() -> None:
@@ -268,9 +278,9 @@ def test_no_text_is_kept() -> None:
     assert len(seen) > 20
 
 
-def test_two_threads_at_once() -> None:
+def test_two_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that judge at once neither fail nor lose the bounds."""
-    judge = make(max_entries=32, max_scopes=2)
+    judge = small(monkeypatch, entries=32, routes=2)
     failures: list[BaseException] = []
 
     def work(name: str) -> None:

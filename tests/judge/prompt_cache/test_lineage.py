@@ -10,7 +10,7 @@ BEFORE = Sections(-(2**63), 2**63 - 1, -1)
 
 
 def lineage(*firsts: float, sections: Sections = BEFORE, tail: int = 7) -> Lineage:
-    route = Lineage(max_scopes=4)
+    route = Lineage()
     for first in firsts:
         route.add(1, first, 5, sections, tail)
     return route
@@ -51,5 +51,5 @@ def test_only_the_last_requests_are_remembered() -> None:
 
 def test_first_use() -> None:
     """The first request of a model on a route is a first use, the next one is not known to be anything."""
-    uses = FirstUse(max_scopes=4)
+    uses = FirstUse()
     assert [uses.reason(1, 10.0, 11.0, 5), uses.reason(1, 20.0, 21.0, 5)] == ["first_use", None]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lz_otel import _runtime
 from lz_otel.testing import capture
-from tests.safety import test_logs
+from tests.export import test_audit
 
 records: list[str] = []
 
@@ -31,12 +31,12 @@ path = Path(sys.argv[1])
 with capture(audit_log=str(path)) as seen:
     runtime = _runtime.current()
     assert runtime is not None
-    client = test_logs.client()
+    client = test_audit.client()
 
     def calls(number: int) -> None:
         """Make calls, and wait until the log has tried to write them."""
         for _ in range(number):
-            assert client.post(test_logs.URL, json=test_logs.BODY).json() == test_logs.A_JSON
+            assert client.post(test_audit.URL, json=test_audit.BODY).json() == test_audit.A_JSON
         seen.store.snapshot()
         runtime.audit._queue.join()
 
