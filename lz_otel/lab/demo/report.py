@@ -107,10 +107,10 @@ def table(results: Sequence[Result]) -> Table:
     for result in results:
         cells = []
         for mechanism in c.MECHANISMS:
-            states = result.mechanisms.get(mechanism, {})
-            unknown = states.get("unknown", 0)
-            known = sum(states.values()) - unknown
-            cells.append(_share(states.get("equal", 0), known) + (f" +{unknown}?" if unknown else ""))
+            states = result.mechanisms[mechanism]
+            unknown = states["unknown"]
+            known = states.total() - unknown
+            cells.append(_share(states["equal"], known) + (f" +{unknown}?" if unknown else ""))
         good = sum(check.equal for check in result.checks)
         out.add_row(
             result.case,
@@ -118,6 +118,6 @@ def table(results: Sequence[Result]) -> Table:
             *cells,
             _share(result.equal, result.figures),
             _share(good, len(result.checks)),
-            "[green]equal[/]" if result.good else "[red]DIFFERS[/]",
+            _verdict(result),
         )
     return out

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter
@@ -51,6 +52,7 @@ class Case(NamedTuple):
     scenario: Scenario
 
 
+@dataclass
 class Result:
     """What came of one case.
 
@@ -65,21 +67,21 @@ class Result:
         seconds: how long it took.
     """
 
-    def __init__(self, case: str) -> None:
-        self.case = case
-        self.calls = self.cut_short = self.figures = self.equal = 0
-        self.mechanisms: dict[str, dict[str, int]] = {}
-        self.metrics: dict[str, list[int]] = {}
-        self.checks: list[Check] = []
-        self.differences: list[Difference] = []
-        self.seconds = 0.0
+    case: str
+    calls: int = 0
+    cut_short: int = 0
+    figures: int = 0
+    equal: int = 0
+    mechanisms: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    checks: list[Check] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    seconds: float = 0.0
 
     @property
     def good(self) -> bool:
         """Nothing differs, and hardly a reason is left open."""
-        misses = self.mechanisms.get("prompt_cache", {})
-        open_ = misses.get("unknown", 0)
-        return not self.differences and open_ <= MAX_UNKNOWN * max(1, sum(misses.values()))
+        misses = self.mechanisms["prompt_cache"]
+        return not self.differences and misses["unknown"] <= MAX_UNKNOWN * max(1, sum(misses.values()))
 
 
 class Clock:
@@ -133,8 +135,8 @@ def run_case(case: Case, calls: int, seed: int = 0) -> Result:
     with (
         running(scenario, process=True, seed=seed, latency_scale=1.0 if slow else LATENCY) as simulator,
         capture(mechanisms=c.MECHANISMS, response_cache_header="x-my-cache: HIT") as seen,
-        _unhurried(clock, observed),
     ):
+        _listen(clock, observed)
         driver = asyncio.run(_drive(simulator, scenario, calls, seed, plans, clock))
         records = simulator.truth()
         seen.store.snapshot()
@@ -143,16 +145,14 @@ def run_case(case: Case, calls: int, seed: int = 0) -> Result:
     return result
 
 
-@contextmanager
-def _unhurried(clock: Clock, observed: Observed) -> Iterator[None]:
-    """Use the simulator's time for the prompt cache, and set no limit on the time spent on texts."""
+def _listen(clock: Clock, observed: Observed) -> None:
+    """Note each call that ends; the prompt cache goes by the simulator's time, texts take what they need."""
     runtime = instrumented()
     by_name: dict[str, Any] = {} if runtime.judges is None else runtime.judges.by_name
     by_name["prompt_cache"].clock = clock
     by_name["scheduling"].budget = Budget(share=1e6)
     observed.rate = by_name["scheduling"]._similar_rate
     runtime.later.listeners.append(observed.listen)
-    yield
 
 
 async def _drive(
@@ -220,21 +220,13 @@ def _compare(
         mechanisms, metrics, found = differences(name, mine, true)
         result.differences += found
         for mechanism, state in mechanisms.items():
-            states = result.mechanisms.setdefault(mechanism, {})
-            states[state] = states.get(state, 0) + 1
-        for metric, equal in metrics.items():
-            counts = result.metrics.setdefault(metric, [0, 0])
-            counts[0] += 1
-            counts[1] += equal
-            result.figures += 1
-            result.equal += equal
+            result.mechanisms[mechanism][state] += 1
+        result.figures += len(metrics)
+        result.equal += sum(metrics.values())
     result.differences += [Difference(name, "calls of one name", 2, 1) for name in sorted(observed.twice)]
-    result.checks = _checks(records, expected, observed, driver, store, set(cut_short), plans)
-    result.differences += [
-        Difference("run", check.name, check.measured, check.truth)
-        for check in result.checks
-        if not check.equal
-    ]
+    result.checks = _checks(records, expected, observed, driver, store, set(cut_short))
+    different = [check for check in result.checks if not check.equal]
+    result.differences += [Difference("run", k.name, k.measured, k.truth) for k in different]
     return result
 
 
@@ -245,7 +237,6 @@ def _checks(
     driver: Driver,
     store: Any,
     cut_short: set[str],
-    plans: dict[str, Planned],
 ) -> list[Check]:
     """Return the figures that only add up over the run."""
     attempts = [k for k in compare(store, records, cut_short) if k.name.startswith(("attempts", "retries"))]
@@ -253,24 +244,17 @@ def _checks(
         expected.calls[name].served_by == "symbolic" for name in driver.rejected if name in expected.calls
     )
     given_up = fallbacks(records, driver.stood_in)
+    hedges = store.value(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="fallback")
+    rejected = store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid")
+    cancelled = store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count
     checks = [
         *attempts,
         Check("operations", store.value(c.OPERATION_CALLS).count, driver.counts["operations"]),
         Check("calls of operations", store.value(c.OPERATION_CALLS).sum, len(observed.calls)),
-        Check(
-            "hedges answered the full way",
-            store.value(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="fallback"),
-            given_up,
-        ),
-        Check(
-            "answers rejected", store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid"), schema_invalid
-        ),
+        Check("hedges answered the full way", hedges, given_up),
+        Check("answers rejected", rejected, schema_invalid),
         Check("scores", store.value(c.QUALITY).count, driver.counts["scores"]),
-        Check(
-            "calls cut short",
-            store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count,
-            len([n for n in cut_short if n in observed.calls]),
-        ),
+        Check("calls cut short", cancelled, len(cut_short & observed.calls.keys())),
         Check("faults of lz_otel", store.value(c.INTERNAL_ERRORS), 0),
         Check("label sets over the limit", store.value(c.INTERNAL_OVERFLOW), 0),
     ]

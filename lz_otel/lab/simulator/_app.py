@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lz_otel.lab.simulator._openai import OpenAI
+from lz_otel.lab.simulator._provider import decoded
 from lz_otel.lab.simulator._truth import hide
 from lz_otel.lab.simulator._vendor import metrics_text
 
@@ -26,30 +28,30 @@ if TYPE_CHECKING:
 Peers = dict[Any, asyncio.Transport]
 
 
+@dataclass(frozen=True)
 class _Endpoint:
     """A raw ASGI endpoint: read the body, ask the provider, send the pieces in their time."""
 
-    def __init__(self, provider: Provider, api: str, answer: Callable[..., Answer], peers: Peers) -> None:
-        self._provider = provider
-        self._api = api
-        self._answer = answer
-        self._peers = peers
+    provider: Provider
+    api: str
+    answer: Callable[..., Answer]
+    peers: Peers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         headers = dict(scope["headers"])
-        record = self._provider.begin(headers, self._api)
+        record = self.provider.begin(headers, self.api)
         try:
             body = await _read(receive)
             if body is None:
                 record.ending = "client_closed"
                 return
-            answer = self._provider.serve(self._answer, headers, body, record)
-            transport = self._peers.get(scope["client"])
+            answer = self.provider.serve(self.answer, headers, body, record)
+            transport = self.peers.get(scope["client"])
             begun = await _deliver(answer, record, send, transport)
             if not begun and answer.on_lost is not None:
                 answer.on_lost()
         finally:
-            self._provider.truth.finish(record)
+            self.provider.truth.finish(record)
 
 
 async def _read(receive: Any) -> bytes | None:
@@ -74,8 +76,7 @@ async def _deliver(answer: Answer, record: Record, send: Any, transport: asyncio
         if transport is not None:
             transport.abort()
         return False
-    headers = answer.headers
-    pieces = answer.pieces
+    headers, pieces = answer.headers, answer.pieces
     if not answer.chunked:
         headers = [*headers, (b"content-length", b"%d" % len(pieces[0][1]))]
         if answer.cut == "drop":
@@ -120,13 +121,7 @@ def _client_closed(record: Record, *, before_head: bool) -> None:
 
 
 def make_app(provider: Provider, peers: Peers) -> Starlette:
-    """Build the application around one provider.
-
-    Args:
-        provider: what answers.
-        peers: open connections by client address, kept by the server.
-    """
-
+    """Build the application around one provider; ``peers``: open connections by client address."""
     openai = OpenAI(provider)
 
     async def truth(request: Request) -> Response:
@@ -165,24 +160,24 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
     )
 
 
+def _refused(status: int, kind: str, message: str) -> JSONResponse:
+    error = {"type": kind, "message": message}
+    return JSONResponse({"type": "error", "error": error}, status_code=status)
+
+
 def _vendor_routes(provider: Provider) -> tuple[Route, Route]:
     """Return the vendor's own endpoints beside the API: metrics, and switching the families (A)."""
 
     async def metrics(request: Request) -> Response:
         if not (request.headers.get("x-api-key") or request.headers.get("authorization")):
-            error = {"type": "authentication_error", "message": "an API key is required"}
-            return JSONResponse({"type": "error", "error": error}, status_code=401)
+            return _refused(401, "authentication_error", "an API key is required")
         text = metrics_text(provider.behaviour(), provider.layer_zero_on)
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def control(request: Request) -> Response:
-        try:
-            wish = msgspec.json.decode(await request.body())
-        except msgspec.DecodeError:
-            wish = None
-        if not isinstance(wish, dict) or not isinstance(wish.get("enabled"), bool):
-            error = {"type": "invalid_request_error", "message": "enabled: true or false is required"}
-            return JSONResponse({"type": "error", "error": error}, status_code=400)
+        wish = decoded(await request.body())
+        if wish is None or not isinstance(wish.get("enabled"), bool):
+            return _refused(400, "invalid_request_error", "enabled: true or false is required")
         provider.layer_zero_on = wish["enabled"]
         return JSONResponse({"enabled": provider.layer_zero_on})
 

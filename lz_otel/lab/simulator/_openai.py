@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from lz_otel.lab.simulator import _faults
 from lz_otel.lab.simulator import _openai_wire as wire
-from lz_otel.lab.simulator._broken import break_openai
 from lz_otel.lab.simulator._content import compose, last_user_text
-from lz_otel.lab.simulator._context import Answer, Context
+from lz_otel.lab.simulator._context import Context, reply
+from lz_otel.lab.simulator._provider import decoded
 from lz_otel.lab.simulator._schema import Range
-from lz_otel.lab.simulator._tokens import encode, openai_blocks, tokens_of
+from lz_otel.lab.simulator._tokens import digest_of, openai_blocks, tokens_of
 from lz_otel.lab.simulator._truth import Mechanism, hide
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
+    from lz_otel.lab.simulator._context import Answer
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
 
-_JSON = (b"content-type", b"application/json")
-_DECODE = msgspec.json.Decoder().decode
 _EMBEDDING_MS = Range(30.0, 90.0)
 _WRITES_COST = ("gpt-5.6", "gpt-6")  # models that report written tokens (D)
 
@@ -52,14 +48,11 @@ class OpenAI:
     def _answer(self, headers: dict[bytes, bytes], raw: bytes, record: Record, needed: str) -> Answer:
         provider = self._provider
         behaviour = provider.behaviour()
-        try:
-            body = _DECODE(raw)
-        except msgspec.DecodeError:
-            body = None
+        body = decoded(raw)
         if not headers.get(b"authorization") and not headers.get(b"api-key"):
-            return _invalid(record, 401, "invalid_request_error", "invalid_api_key", "No API key was given")
-        if not isinstance(body, dict) or not isinstance(body.get("model"), str) or body.get(needed) is None:
-            return _invalid(record, 400, "invalid_request_error", None, f"model and {needed} are required")
+            return _invalid(record, 401, "invalid_api_key", "No API key was given")
+        if body is None or not isinstance(body.get("model"), str) or body.get(needed) is None:
+            return _invalid(record, 400, "", f"model and {needed} are required")
         record.model = body["model"]
         ctx = Context(headers, body, behaviour, record, provider.seed)
         record.stream = ctx.stream and record.api != "embeddings"
@@ -69,16 +62,12 @@ class OpenAI:
         if exhausted is not None:
             fault = "rate_limited"
         if fault in _faults.HTTP_FAULTS:
-            record.fault = fault
-            status, error_headers, error_body = _faults.openai_error(ctx, fault)
-            record.status, record.ending = status, "error"
-            answer = Answer(status, error_headers, [(0.0, error_body)])
-            answer.wait = 0.02 * behaviour.latency.scale
+            answer = _faults.http_error(ctx, fault, "")
         else:
             answer = self._embedded(ctx) if record.api == "embeddings" else self._written(ctx)
             record.status = 200
             if fault:
-                break_openai(ctx, answer, fault)
+                _faults.break_answer(ctx, answer, fault)
         answer.headers += [
             (b"x-request-id", b"req_sim%020x" % record.ordinal),
             (b"openai-processing-ms", b"%d" % round(answer.wait * 1000)),
@@ -112,19 +101,10 @@ class OpenAI:
         if cached.asked:
             hit = Mechanism("hit") if cached.read else Mechanism("miss", cached.reason)
             ctx.verdict("prompt_cache", hit)
-        fingerprint = blake2b(
-            b"\x00".join([record.model.encode(), *(b.data for b in blocks)]), digest_size=16
-        ).digest()
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or body.get("max_output_tokens")
-        content = compose(
-            ctx,
-            provider.memory,
-            fingerprint,
-            last_user_text(body),
-            "",
-            False,
-            limit if isinstance(limit, int) else None,
-        )
+        limit = limit if isinstance(limit, int) else None
+        digest = digest_of(record.model, blocks)
+        content = compose(ctx, provider.memory, digest, last_user_text(body), limit)
         effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
         if effort and effort != "none":
             record.reasoning_tokens = int(ctx.draw.band("reasoning", behaviour.answers.thinking_tokens))
@@ -153,7 +133,7 @@ def _message(ctx: Context, content: Content) -> Answer:
     return (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, pieces)
 
 
-def _invalid(record: Record, status: int, kind: str, code: str | None, message: str) -> Answer:
-    record.status, record.ending, record.error_type, record.error_code = status, "error", kind, code or ""
-    error = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return Answer(status, [_JSON], [(0.0, encode(error))])
+def _invalid(record: Record, status: int, code: str, message: str) -> Answer:
+    record.status, record.ending = status, "error"
+    record.error_type, record.error_code = "invalid_request_error", code
+    return reply(_faults.openai_error(record, message), status=status)

@@ -10,12 +10,14 @@ can be read once the first answer has begun.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from lz_otel._ground.memory import BoundedMap
 from lz_otel.lab.simulator._breakpoints import minimum_tokens
 
 if TYPE_CHECKING:
@@ -23,32 +25,29 @@ if TYPE_CHECKING:
 
 TTL = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
 LOOK_BACK = 20
+_MOST_ENTRIES = 200_000
 _LINEAGE = 64  # earlier requests of one route that a miss is compared with
 _CHUNK = 512  # OpenAI caches in steps of 128 tokens
 
 
+@dataclass(slots=True)
 class _Entry:
-    __slots__ = ("died", "expires", "key", "readable", "ttl", "writers")
-
-    def __init__(self, key: bytes, ttl: float) -> None:
-        self.key = key
-        self.ttl = ttl
-        self.expires = 0.0
-        self.readable = self.died = False
-        self.writers = 0  # requests in progress that write it
+    key: bytes
+    ttl: float
+    expires: float = 0.0
+    readable: bool = False
+    died: bool = False
+    writers: int = 0  # requests in progress that write it
 
 
-class _Seen:
-    """What one earlier request looked like, section by section."""
+class _Seen(NamedTuple):
+    """What one earlier request looked like, section by section; ``chain``: digest of every prefix."""
 
-    __slots__ = ("chain", "messages", "model", "system", "tools")
-
-    def __init__(self, model: str, tools: bytes, system: bytes, messages: bytes, chain: list[bytes]) -> None:
-        self.model = model
-        self.tools = tools
-        self.system = system
-        self.messages = messages
-        self.chain = chain  # digest of every prefix
+    model: str
+    tools: bytes
+    system: bytes
+    messages: bytes
+    chain: list[bytes]
 
 
 class _Asked(NamedTuple):
@@ -111,16 +110,11 @@ class CacheResult(msgspec.Struct):
 
 
 class PrefixCache:
-    """Entries of all workspaces and models.
+    """Entries of all workspaces and models; beyond the limit the oldest go first."""
 
-    Args:
-        limit: most entries held; the oldest written go first.
-    """
-
-    def __init__(self, limit: int = 200_000) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._lineages: OrderedDict[tuple[str, str], deque[_Seen]] = OrderedDict()
+        self._lineages: BoundedMap[tuple[str, str], deque[_Seen]] = BoundedMap(10_000)
         self._models: dict[str, set[str]] = {}
 
     def reset(self) -> None:
@@ -130,19 +124,17 @@ class PrefixCache:
         self._models.clear()
 
     def _lineage(self, workspace: str, route: str) -> deque[_Seen]:
-        key = (workspace, route)
-        found = self._lineages.get(key)
-        if found is None:
-            found = self._lineages[key] = deque(maxlen=_LINEAGE)
-            if len(self._lineages) > 10_000:
-                self._lineages.popitem(last=False)
-        return found
+        lineage = self._lineages.get((workspace, route))
+        if lineage is None:
+            lineage = deque(maxlen=_LINEAGE)
+            self._lineages.put((workspace, route), lineage)
+        return lineage
 
     def _put(self, key: bytes, ttl: float, expires: float) -> _Entry:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(key, ttl)
-            if len(self._entries) > self._limit:
+            if len(self._entries) > _MOST_ENTRIES:
                 self._entries.popitem(last=False)
         elif entry.expires < expires - ttl:
             entry.readable, entry.died = False, True  # dead since then: written anew
@@ -160,15 +152,9 @@ class PrefixCache:
         route: str,
         now: float,
     ) -> CacheResult:
-        """Look up and write, by the rules of the Messages API.
+        """Look up and write, by the rules of the Messages API; a miss is explained within the route.
 
-        Args:
-            request: decoded body.
-            blocks: its blocks.
-            marks: positions of its breakpoints.
-            workspace: whose cache it is.
-            route: what the client calls the operation; misses are explained within it.
-            now: seconds of the simulator's clock at the start of the request.
+        ``marks``: positions of the breakpoints. ``now``: seconds of the simulator's clock at the start.
         """
         if not marks:
             return CacheResult()
@@ -294,17 +280,14 @@ class PrefixCache:
 
 def _compare(seen: _Seen, lineage: deque[_Seen]) -> str:
     """First section that differs from the most similar earlier request of the route."""
-    same_model = [s for s in lineage if s.model == seen.model]
-    if not same_model:
+    alike = [s for s in lineage if s.model == seen.model]
+    if not alike:
         return "first_use"
-    same_tools = [s for s in same_model if s.tools == seen.tools]
-    if not same_tools:
-        return "tools_changed"
-    same_system = [s for s in same_tools if s.system == seen.system]
-    if not same_system:
-        return "system_changed"
-    own = set(seen.chain)
-    if all(s.chain[-1] in own for s in same_system):
+    for section in ("tools", "system"):
+        alike = [s for s in alike if getattr(s, section) == getattr(seen, section)]
+        if not alike:
+            return f"{section}_changed"
+    if {s.chain[-1] for s in alike} <= set(seen.chain):
         return "first_use"  # nothing changed: what came before was too short to be kept
     return "history_changed"
 
@@ -313,13 +296,10 @@ def _salt(request: dict[str, Any], section: str) -> bytes:
     """Return what else a section depends on, by the vendor's table of what invalidates what (D)."""
     if section == "system":
         return str(request.get("speed") or "").encode()
-    if section == "messages":
-        choice = request.get("tool_choice")
-        thinking = request.get("thinking")
-        if choice is None and thinking is None:
-            return b""
-        return msgspec.json.encode((choice, thinking))
-    return b""
+    wishes = (request.get("tool_choice"), request.get("thinking"))
+    return (
+        msgspec.json.encode(wishes) if section == "messages" and any(w is not None for w in wishes) else b""
+    )
 
 
 def _chain(request: dict[str, Any], blocks: list[Block]) -> tuple[list[bytes], tuple[bytes, bytes, bytes]]:
@@ -330,20 +310,13 @@ def _chain(request: dict[str, Any], blocks: list[Block]) -> tuple[list[bytes], t
         if block.section != section:
             section = block.section
             chain.update(b"\x02" + section.encode() + _salt(request, section))
-        chain.update(len(block.data).to_bytes(4, "big"))
-        chain.update(block.data)
+        chain.update(len(block.data).to_bytes(4, "big") + block.data)
         digests.append(chain.digest())
     return digests, _sections(blocks)
 
 
 def _sections(blocks: list[Block]) -> tuple[bytes, bytes, bytes]:
-    sums = {
-        "tools": blake2b(digest_size=12),
-        "system": blake2b(digest_size=12),
-        "messages": blake2b(digest_size=12),
-    }
+    sums = {section: blake2b(digest_size=12) for section in ("tools", "system", "messages")}
     for block in blocks:
-        part = sums[block.section]
-        part.update(len(block.data).to_bytes(4, "big"))
-        part.update(block.data)
+        sums[block.section].update(len(block.data).to_bytes(4, "big") + block.data)
     return sums["tools"].digest(), sums["system"].digest(), sums["messages"].digest()

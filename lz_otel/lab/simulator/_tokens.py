@@ -6,6 +6,7 @@ same, that parts add up, and that the figures look like real ones.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -38,6 +39,11 @@ class Block(msgspec.Struct):
     message: int = -1
 
 
+def digest_of(model: str, blocks: list[Block]) -> bytes:
+    """Return a digest of a whole prompt and the model that is asked."""
+    return blake2b(b"\x00".join([model.encode(), *(b.data for b in blocks)]), digest_size=16).digest()
+
+
 def _ttl(block: dict[str, Any]) -> str:
     control = block.get("cache_control")
     if not isinstance(control, dict):
@@ -46,24 +52,18 @@ def _ttl(block: dict[str, Any]) -> str:
 
 
 def _block(section: str, block: Any, role: bytes = b"", message: int = -1) -> Block:
-    if isinstance(block, str):
-        data = block.encode()
-        return Block(section, role + data, tokens_of(data), message=message)
     if not isinstance(block, dict):
-        data = encode(block)
+        data = block.encode() if isinstance(block, str) else encode(block)
         return Block(section, role + data, tokens_of(data), message=message)
     kind = block.get("type")
-    ttl = _ttl(block)
     if kind == "text" and isinstance(block.get("text"), str):
         data = block["text"].encode()
-        return Block(section, role + data, tokens_of(data), ttl, bool(data), message)
-    if kind == "image":
+        cacheable = bool(data)
+    else:
         data = encode({k: v for k, v in block.items() if k != "cache_control"})
-        return Block(section, role + data, 1500, ttl, True, message)
-    data = encode({k: v for k, v in block.items() if k != "cache_control"})
-    return Block(
-        section, role + data, tokens_of(data), ttl, kind not in ("thinking", "redacted_thinking"), message
-    )
+        cacheable = kind not in ("thinking", "redacted_thinking")
+    tokens = 1500 if kind == "image" else tokens_of(data)
+    return Block(section, role + data, tokens, _ttl(block), cacheable, message)
 
 
 def anthropic_blocks(request: dict[str, Any]) -> list[Block]:
