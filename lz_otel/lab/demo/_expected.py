@@ -15,7 +15,7 @@ from lz_otel.lab.demo.checks import CALLS, ending_of
 if TYPE_CHECKING:
     from collections.abc import Set
 
-    from lz_otel.lab.simulator.scenario import Traffic
+    from lz_otel.lab.simulator._traffic_schema import Traffic
     from lz_otel.lab.simulator.traffic import Planned
 
 _LOST = ("disconnect", "client_closed")  # nothing of the answer arrived

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]  # name of a metric, then the values of its labels that tell its numbers apart
 
 _USAGE = (
-    c.INPUT_TOKENS, c.OUTPUT_TOKENS, c.CACHE_READ_TOKENS, c.CACHE_WRITE_TOKENS, c.REASONING_TOKENS, c.COST_USD,
+    c.INPUT_TOKENS, c.OUTPUT_TOKENS, c.CACHE_READ_TOKENS, c.CACHE_WRITE_TOKENS, c.REASONING_TOKENS,
+    c.COST_USD,
 )  # fmt: skip
 # Labels beyond the common ones that are left out: which model answered is compared by its tokens
 _WITHOUT_LABELS = frozenset(m.name for m in _USAGE)

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.errors import MissingDependencyError
+from lz_otel.lab.demo.run import console_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,15 +36,9 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
         ConfigurationError: there is no such case.
         MissingDependencyError: the extra ``demo`` is not installed.
     """
-    try:
-        from rich.console import Console
-    except ImportError as error:
-        raise MissingDependencyError(error.name or "rich", "demo", "the comparison with the truth") from None
+    console = console_of("the comparison with the truth", _WIDTH, _WIDTH)
     from lz_otel.lab.demo.truth import chosen, run_case
 
-    console = Console()
-    if not console.is_terminal or console.width < _WIDTH:
-        console = Console(width=_WIDTH)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     started = perf_counter()
     results: list[Result] = []
@@ -96,11 +90,10 @@ def table(results: Sequence[Result]) -> Table:
     """Case × mechanism: calls with a verdict, all of them equal; or how many of how many are."""
     from rich.table import Table
 
-    out = Table(
-        title="Calls whose verdict and reason equal the truth"
-        " (n of m: the others differ; +n?: reason left open)",
-        title_justify="left",
+    title = (
+        "Calls whose verdict and reason equal the truth (n of m: the others differ; +n?: reason left open)"
     )
+    out = Table(title=title, title_justify="left")
     out.add_column("case", no_wrap=True)
     for name in ("calls", *(m.replace("_", " ") for m in c.MECHANISMS), "figures of calls", "of the run", ""):
         out.add_column(name, justify="right")

@@ -53,7 +53,7 @@ def run(
         ConfigurationError: the scenario cannot be used.
         MissingDependencyError: the extra ``demo`` is not installed.
     """
-    console = _console()
+    console = console_of("the demo", 100)
     from lz_otel.lab.demo.checks import compare
     from lz_otel.lab.demo.driver import Driver
     from lz_otel.lab.demo.view import dashboard, truth_table
@@ -81,13 +81,15 @@ def run(
     return _conclusion(console, checks)
 
 
-def _console() -> Console:
+def console_of(wanted_by: str, width: int, least: int = 0) -> Console:
+    """Return a console of this width, or of the terminal's, where there is one that is wide enough."""
     try:
         from rich.console import Console
     except ImportError as error:
-        raise MissingDependencyError(error.name or "rich", "demo", "the demo") from None
+        raise MissingDependencyError(error.name or "rich", "demo", wanted_by) from None
     console = Console()
-    return console if console.is_terminal else Console(width=100)  # a file or a pipe has no width of its own
+    # A file or a pipe has no width of its own
+    return console if console.is_terminal and console.width >= least else Console(width=width)
 
 
 def _conclusion(console: Console, checks: list[Check]) -> int:

@@ -141,13 +141,9 @@ def _known(tokens: tuple[int, int], written: int, s: State) -> Mapping[c.Metric,
 
 # Standard deviation of the logarithm of a histogram's observations.
 _SPREADS = {
-    c.OPERATION_CALLS: 0.0,
-    c.QUALITY: 0.015,
-    c.ZEROING_PARAMS_RATIO: 0.13,
-    c.ZEROING_CONFIDENCE: 0.05,
-    c.REQUESTED_RATIO: 0.05,
-    c.ENGINE_DURATION: 0.1,
-}
+    c.OPERATION_CALLS: 0.0, c.QUALITY: 0.015, c.ZEROING_PARAMS_RATIO: 0.13, c.ZEROING_CONFIDENCE: 0.05,
+    c.REQUESTED_RATIO: 0.05, c.ENGINE_DURATION: 0.1,
+}  # fmt: skip
 _MOST = {"s": 150.0, "{ratio}": 0.99, "{score}": 1.0}
 
 

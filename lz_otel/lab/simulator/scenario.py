@@ -19,12 +19,7 @@ from msgspec import Meta
 from lz_otel._ground import toml
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.simulator._schema import Band, Count, Number, Range, Share, Table
-from lz_otel.lab.simulator._traffic_schema import Route, Traffic
-
-__all__ = [
-    "GATEWAYS", "Behaviour", "Faults", "Gateway", "Intent", "Latency", "Limits", "Pruning", "Route",
-    "Scenario", "Scheduling", "Symbolic", "Traffic", "Zeroing", "load", "names", "parse",
-]  # fmt: skip
+from lz_otel.lab.simulator._traffic_schema import Traffic
 
 _GatewayName = Literal[
     "", "cloudflare", "helicone", "portkey", "litellm", "kong", "openrouter", "fastly", "rfc9211", "own"

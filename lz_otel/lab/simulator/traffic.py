@@ -18,7 +18,8 @@ from lz_otel.lab.simulator._draw import Draw
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lz_otel.lab.simulator.scenario import Route, Scenario
+    from lz_otel.lab.simulator._traffic_schema import Route
+    from lz_otel.lab.simulator.scenario import Scenario
 
 INTENT_BETA = "tools-2024-08-06"
 SCHEDULING_VERSION = "2024-10-22"
