@@ -14,7 +14,6 @@ from starlette.routing import Route
 from lz_otel.lab.simulator._openai import OpenAI
 from lz_otel.lab.simulator._provider import decoded
 from lz_otel.lab.simulator._truth import hide
-from lz_otel.lab.simulator._vendor import metrics_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._context import Answer
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
+    from lz_otel.lab.simulator.scenario import Behaviour
 
 Peers = dict[Any, asyncio.Transport]
 
@@ -148,9 +148,9 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         routes=[
             api("/v1/messages", "messages", provider.messages),
             api("/v1/messages/count_tokens", "count_tokens", provider.count_tokens),
-            api("/v1/chat/completions", "chat", openai.chat),
-            api("/v1/responses", "responses", openai.responses),
-            api("/v1/embeddings", "embeddings", openai.embed),
+            api("/v1/chat/completions", "chat", openai.answer),
+            api("/v1/responses", "responses", openai.answer),
+            api("/v1/embeddings", "embeddings", openai.answer),
             *_vendor_routes(provider),
             Route("/__truth", truth),
             Route("/__truth/summary", summary),
@@ -163,6 +163,22 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
 def _refused(status: int, kind: str, message: str) -> JSONResponse:
     error = {"type": kind, "message": message}
     return JSONResponse({"type": "error", "error": error}, status_code=status)
+
+
+def metrics_text(behaviour: Behaviour, layer_zero_on: bool) -> str:
+    """Return what ``GET /v1/metrics`` of articles 003 and 004 says (A the names, C the transport).
+
+    Shares are 0 to 1, the decompression time is in milliseconds. With the layer switched off nothing is
+    shared and no anchors are cut.
+    """
+    part = behaviour.scheduling
+    on = layer_zero_on and part.enabled
+    rows = (
+        ("cache_hit_rate", 'layer="zero"', part.cache_hit_rate if on else 0.0),
+        ("decompression_latency_p95", 'precision="fp16"', part.decompression_ms),
+        ("kv_slice_efficiency", 'block_type="anchor"', part.anchor_efficiency if on else 0.0),
+    )
+    return "".join(f"# TYPE {name} gauge\n{name}{{{labels}}} {value:g}\n" for name, labels, value in rows)
 
 
 def _vendor_routes(provider: Provider) -> tuple[Route, Route]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lz_otel.lab.simulator._tokens import ttl_of
+
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._tokens import Block
 
@@ -29,17 +31,12 @@ def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
     Raises:
         BreakpointError: more than four, or a one-hour breakpoint behind a five-minute one.
     """
-    automatic = request.get("cache_control")
-    if isinstance(automatic, dict):
-        ttl = "1h" if automatic.get("ttl") == "1h" else "5m"
-        for block in reversed(blocks):
-            if block.cacheable:
-                if block.ttl and block.ttl != ttl:
-                    raise BreakpointError(
-                        "cache_control: the automatic and the explicit ttl of one block differ"
-                    )
-                block.ttl = ttl
-                break
+    ttl = ttl_of(request)
+    last = next((block for block in reversed(blocks) if block.cacheable), None) if ttl else None
+    if last is not None:
+        if last.ttl and last.ttl != ttl:
+            raise BreakpointError("cache_control: the automatic and the explicit ttl of one block differ")
+        last.ttl = ttl
     found = [i for i, block in enumerate(blocks) if block.ttl and block.cacheable]
     if len(found) > 4:
         raise BreakpointError(

@@ -91,10 +91,7 @@ class Memory:
     def repeat(self, request: bytes, intent: str, output: str) -> str:
         """Return how an answer compares with the last to this request: ``first``, ``same``, ``different``.
 
-        Args:
-            request: digest of the request.
-            intent: what was asked for, granted or not.
-            output: text of the whole answer.
+        ``request`` is its digest; the intent counts whether it was granted or not.
         """
         now = blake2b(output.encode(), digest_size=8).digest()
         before = self._told.put((request, intent), now)
@@ -202,11 +199,8 @@ def compose(
     """Answer a request.
 
     Args:
-        ctx: the request.
-        memory: what is known of earlier ones.
         fingerprint: digest of what the answer depends on.
         prompt: text of the last user message.
-        max_tokens: most output tokens.
         intent: granted sampling intent, or empty.
         symbolic: whether a symbolic engine answers, which gives the same output for the same input.
     """

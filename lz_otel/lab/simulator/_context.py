@@ -21,14 +21,9 @@ JSON = (b"content-type", b"application/json")
 
 def force_of(headers: dict[bytes, bytes]) -> dict[str, str]:
     """Read ``x-sim-force: fault=429,529; symbolic=hit; output=20`` into a dict."""
-    raw = headers.get(b"x-sim-force")
-    if not raw:
-        return {}
-    out = {}
-    for part in raw.decode("latin-1").split(";"):
-        name, _, value = part.partition("=")
-        out[name.strip()] = value.strip()
-    return out
+    wishes = headers.get(b"x-sim-force", b"").decode("latin-1").split(";")
+    pairs = (wish.partition("=") for wish in wishes)
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def draw_key(record: Record) -> str:
@@ -84,6 +79,16 @@ class Context:
     def verdict(self, name: str, mechanism: Mechanism) -> None:
         """Write what a mechanism came to into the truth."""
         self.record.mechanisms[name] = mechanism
+
+    def pieces(self) -> int:
+        """Draw the number of pieces that a streamed text comes in."""
+        chunks = self.behaviour.latency.chunks
+        return self.draw.integer("chunks", int(chunks.low), int(chunks.high))
+
+    def take(self, ms: float) -> None:
+        """Serve the answer in this time by the scenario's scale, and write it into the truth."""
+        self.total_ms = ms * self.behaviour.latency.scale
+        self.record.waited_ms = round(self.total_ms, 3)
 
     def faster(self, name: str, band: Range) -> None:
         """Serve the answer in this time, unless a faster mechanism does already."""

@@ -28,18 +28,11 @@ _BETA = "tools-2024-08-06"
 
 
 class RefusedError(Exception):
-    """The family answers 400.
+    """The family answers 400 ``invalid_request_error``, with this body, and an ``error.code`` in some."""
 
-    Args:
-        body: the decoded body of the answer.
-        error_type: what an observer should call it.
-        code: ``error.code`` where there is one.
-    """
-
-    def __init__(self, body: dict[str, Any], error_type: str, code: str = "") -> None:
-        super().__init__(error_type)
+    def __init__(self, body: dict[str, Any], code: str = "") -> None:
+        super().__init__(code)
         self.body = body
-        self.error_type = error_type
         self.code = code
 
 
@@ -80,8 +73,6 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
     """Prune, and tell so by the scenario's way of telling.
 
     Args:
-        ctx: the request.
-        asked: whether pruning was asked for.
         ratio: the ratio asked for; ``None`` when it cannot be read.
         prunable: tokens that are not served from the prompt cache.
         counted: the client had this prompt counted, so it can tell what was cut by itself.
@@ -102,7 +93,7 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
         code = "invalid_prune_ratio" if ratio is None else "semantic_pruning_failed"
         ctx.verdict("pruning", Mechanism("fallback", "rejected", facts={"code": code}))
         error = {"type": "invalid_request_error", "message": "layer-zero: request refused", "code": code}
-        raise RefusedError({"type": "error", "error": error}, "invalid_request_error", code)
+        raise RefusedError({"type": "error", "error": error}, code)
     share = min(0.95, ratio * ctx.draw.band("pruning.effect", part.effect))
     pruned = max(0, min(round(prunable * share), prunable - 1))
     report = ctx.force.get("pruning") or part.report
@@ -142,9 +133,9 @@ def ask_intent(ctx: Context) -> str:
     part = ctx.behaviour.intent
     intent = ctx.header(b"anthropic-sampling-intent")
     misnamed = ctx.header(b"x-anthropic-sampling-intent")
-    if not intent and not misnamed:
-        return ""
     asked = intent or misnamed
+    if not asked:
+        return ""
     betas = [b.strip() for b in ctx.header(b"anthropic-beta").split(",")]
     reason = None
     if not intent:
@@ -159,7 +150,7 @@ def ask_intent(ctx: Context) -> str:
         reason = "silent"
     elif ctx.body.get("temperature"):
         ctx.verdict("intent", Mechanism("fallback", "temperature_rejected", facts={"intent": asked}))
-        raise RefusedError({"error": "temperature is deprecated in zero-layer mode"}, "invalid_request_error")
+        raise RefusedError({"error": "temperature is deprecated in zero-layer mode"})
     elif ctx.force.get("intent") == "silent" or ctx.draw.chance("intent.silent", part.silent_rate):
         reason = "silent"
     if reason is not None:

@@ -24,28 +24,14 @@ _WRITES_COST = ("gpt-5.6", "gpt-6")  # models that report written tokens (D)
 
 
 class OpenAI:
-    """Chat completions, responses and embeddings of one provider.
-
-    Args:
-        provider: whose scenario, caches and truth are used.
-    """
+    """Chat completions, responses and embeddings of one provider, by its scenario, caches and truth."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
 
-    def chat(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
-        """Answer ``POST /v1/chat/completions``."""
-        return self._answer(headers, raw, record, "messages")
-
-    def responses(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
-        """Answer ``POST /v1/responses``."""
-        return self._answer(headers, raw, record, "input")
-
-    def embed(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
-        """Answer ``POST /v1/embeddings``."""
-        return self._answer(headers, raw, record, "input")
-
-    def _answer(self, headers: dict[bytes, bytes], raw: bytes, record: Record, needed: str) -> Answer:
+    def answer(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
+        """Answer a request of the record's API."""
+        needed = "messages" if record.api == "chat" else "input"
         provider = self._provider
         behaviour = provider.behaviour()
         body = decoded(raw)
@@ -83,9 +69,7 @@ class OpenAI:
         inputs = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
         ctx.record.input_tokens = sum(tokens_of(i.encode()) if isinstance(i, str) else len(i) for i in inputs)
         ctx.record.uncached_tokens = ctx.record.input_tokens
-        latency = ctx.behaviour.latency
-        ctx.total_ms = ctx.draw.band("latency", _EMBEDDING_MS) * latency.scale
-        ctx.record.waited_ms = round(ctx.total_ms, 3)
+        ctx.take(ctx.draw.band("latency", _EMBEDDING_MS))
         return wire.embeddings(ctx, len(inputs))
 
     def _written(self, ctx: Context) -> Answer:
@@ -110,13 +94,10 @@ class OpenAI:
             record.reasoning_tokens = int(ctx.draw.band("reasoning", behaviour.answers.thinking_tokens))
         record.output_tokens = record.would_output_tokens = content.tokens + record.reasoning_tokens
         record.stop_reason = content.stop
-        latency = behaviour.latency
-        forced = ctx.force.get("latency")
-        ms = ctx.draw.band("latency", latency.full_ms) if forced is None else float(forced)
+        ms = float(ctx.force.get("latency") or ctx.draw.band("latency", behaviour.latency.full_ms))
         if cached.read:
             ms *= behaviour.prompt_cache.latency_share
-        ctx.total_ms = ms * latency.scale
-        record.waited_ms = round(ctx.total_ms, 3)
+        ctx.take(ms)
         answer = _message(ctx, content)
         answer.on_begin, answer.on_lost = cached.begin, cached.lose
         if record.usage_sent != "full":
@@ -125,12 +106,11 @@ class OpenAI:
 
 
 def _message(ctx: Context, content: Content) -> Answer:
-    chat, chunks = ctx.record.api == "chat", ctx.behaviour.latency.chunks
+    chat = ctx.record.api == "chat"
     answer_id = f"{'chatcmpl-' if chat else 'resp_'}sim{ctx.record.ordinal:020x}"
     if not ctx.stream:
         return (wire.chat_plain if chat else wire.responses_plain)(ctx, content, answer_id)
-    pieces = ctx.draw.integer("chunks", int(chunks.low), int(chunks.high))
-    return (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, pieces)
+    return (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, ctx.pieces())
 
 
 def _invalid(record: Record, status: int, code: str, message: str) -> Answer:

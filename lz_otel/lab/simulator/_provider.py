@@ -35,14 +35,7 @@ _NO_SAMPLING = "2026-10-21"
 
 
 class Provider:
-    """Everything the simulator knows and remembers.
-
-    Args:
-        scenario: what it does.
-        seed: seed of all draws.
-        clock: its time.
-        truth_path: file for the truth log, besides memory.
-    """
+    """Everything the simulator knows and remembers; its truth goes to the file, too, where one is given."""
 
     def __init__(
         self, scenario: Scenario, seed: int = 0, clock: Clock | None = None, truth_path: Path | None = None
@@ -148,7 +141,7 @@ class Provider:
             return _invalid(record, request_id, str(error)), ctx
         except RefusedError as refusal:
             record.status, record.ending = 400, "error"
-            record.error_type, record.error_code = refusal.error_type, refusal.code
+            record.error_type, record.error_code = "invalid_request_error", refusal.code
             return reply(refusal.body, status=400), ctx
         if fault:
             _faults.break_answer(ctx, answer, fault)
@@ -212,8 +205,7 @@ class Provider:
         extra = self._diagnostics(ctx, message_id, cached)
         if not ctx.stream:
             return _messages.plain(ctx, content, message_id, extra)
-        chunks = ctx.behaviour.latency.chunks
-        pieces = ctx.draw.integer("chunks", int(chunks.low), int(chunks.high))
+        pieces = ctx.pieces()
         # Short texts give fewer deltas than planned
         sent = _families.masks(ctx, len(_messages.cut_up(content.text, pieces))) if masked else None
         return _messages.streamed(ctx, content, message_id, extra, sent, pieces)
@@ -243,17 +235,16 @@ class Provider:
         return content._replace(text=text, tokens=content.tokens + (len(text) - len(content.text) + 3) // 4)
 
     def _take_time(self, ctx: Context, cached: CacheResult, pruned: int) -> None:
-        latency = ctx.behaviour.latency
+        ms = ctx.total_ms
         if "latency" in ctx.force:
-            ctx.total_ms = float(ctx.force["latency"])
-        elif ctx.total_ms is None:
-            ctx.total_ms = ctx.draw.band("latency", latency.full_ms)
+            ms = float(ctx.force["latency"])
+        elif ms is None:
+            ms = ctx.draw.band("latency", ctx.behaviour.latency.full_ms)
             if cached.read:
-                ctx.total_ms *= ctx.behaviour.prompt_cache.latency_share
+                ms *= ctx.behaviour.prompt_cache.latency_share
             if pruned:
-                ctx.total_ms *= ctx.behaviour.pruning.latency_share
-        ctx.total_ms *= latency.scale
-        ctx.record.waited_ms = round(ctx.total_ms, 3)
+                ms *= ctx.behaviour.pruning.latency_share
+        ctx.take(ms)
 
     def _diagnostics(self, ctx: Context, message_id: str, cached: CacheResult) -> dict[str, Any]:
         """Return the vendor's diagnosis of a miss, for clients that ask (D)."""

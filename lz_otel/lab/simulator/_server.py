@@ -291,11 +291,8 @@ def running(
     """Run a simulator for the time of a ``with`` block.
 
     Args:
-        scenario: a `Scenario`, the name of one, or a path to a TOML file.
-        port: 0 takes a free one.
-        host: address to listen on.
+        scenario, port, host, options: as for `simulate`.
         process: serve from a process of its own, so that it takes no time from this one.
-        options: as for `Simulator`.
 
     Yields:
         Something with ``url``, ``truth()``, ``summary()``, ``settle()``, ``advance()``, ``reset()``.

@@ -19,15 +19,11 @@ class Symbolic:
         self.reset = self._compiled.clear
 
     def serve(self, ctx: Context, fingerprint: bytes) -> str:
-        """Decide, and add the headers of a hit.
-
-        Args:
-            ctx: the request.
-            fingerprint: digest of what makes two requests the same to the engine.
+        """Decide, and add the headers of a hit; equal fingerprints are one request to the engine.
 
         Returns:
-            ``hit``, ``contradiction`` (a hit that still bills output), ``zero_output`` (no hit,
-            yet no output billed), or nothing.
+            ``hit``, ``contradiction`` (a hit that still bills output), ``zero_output`` (no hit, yet no
+            output billed), or nothing.
         """
         part = ctx.behaviour.symbolic
         if not part.enabled:

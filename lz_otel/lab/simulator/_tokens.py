@@ -44,7 +44,8 @@ def digest_of(model: str, blocks: list[Block]) -> bytes:
     return blake2b(b"\x00".join([model.encode(), *(b.data for b in blocks)]), digest_size=16).digest()
 
 
-def _ttl(block: dict[str, Any]) -> str:
+def ttl_of(block: dict[str, Any]) -> str:
+    """Return the lifetime that a block, or a whole request, asks for: ``5m``, ``1h``, or nothing."""
     control = block.get("cache_control")
     if not isinstance(control, dict):
         return ""
@@ -63,7 +64,7 @@ def _block(section: str, block: Any, role: bytes = b"", message: int = -1) -> Bl
         data = encode({k: v for k, v in block.items() if k != "cache_control"})
         cacheable = kind not in ("thinking", "redacted_thinking")
     tokens = 1500 if kind == "image" else tokens_of(data)
-    return Block(section, role + data, tokens, _ttl(block), cacheable, message)
+    return Block(section, role + data, tokens, ttl_of(block), cacheable, message)
 
 
 def anthropic_blocks(request: dict[str, Any]) -> list[Block]:
