@@ -113,8 +113,8 @@ class Expected:
         elif arrived and r["usage_sent"] in ("full", "start"):
             self._money(out, name, r, shown, facts)
         if answered:
-            self._symbolic(out, name, r, shown.get("symbolic"), facts.get("symbolic", {}), plan)
-            self._pruning(out, r, shown.get("pruning"), facts.get("pruning", {}))
+            self._symbolic(out, name, r, shown.get("symbolic"))
+            self._pruning(out, r, shown.get("pruning"))
             self._zeroing(out, r, facts.get("zeroing", {}))
             self._scheduling(out, r)
         else:  # the scheduler never saw it
@@ -182,15 +182,7 @@ class Expected:
 
     # --- the families -----------------------------------------------------------------------
 
-    def _symbolic(
-        self,
-        out: Outcome,
-        name: str,
-        r: dict[str, Any],
-        shown: dict[str, Any] | None,
-        facts: dict[str, Any],
-        plan: Planned | None,
-    ) -> None:
+    def _symbolic(self, out: Outcome, name: str, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
         hit = shown["verdict"] == "hit"
@@ -199,22 +191,23 @@ class Expected:
             body = self._body(name)
             cold = body not in self._hit_before
             self._hit_before.add(body)
-            out.add(c.ENGINE_DURATION, facts["engine_ms"] / 1000, "symbolic", "true" if cold else "false")
+            seconds = shown["facts"]["engine_ms"] / 1000
+            out.add(c.ENGINE_DURATION, seconds, "symbolic", "true" if cold else "false")
         if r["usage_sent"] != "full" or r["api"] != "messages":
             return
         if hit and r["output_tokens"] > 0:
             out.add(c.SYMBOLIC_EVIDENCE, 1.0, "contradiction")
         if r["output_tokens"] == 0 and r["would_output_tokens"] > 0:
             out.add(c.SYMBOLIC_EVIDENCE, 1.0, "zero_output")
+            plan = self.planned(name)
             counted = None if plan is None else self._counted.get(plan.call)
             if counted is not None and abs(counted - r["input_tokens"]) <= _TOLERANCE:
                 out.add(c.SYMBOLIC_EVIDENCE, 1.0, "input_match")
 
-    def _pruning(
-        self, out: Outcome, r: dict[str, Any], shown: dict[str, Any] | None, facts: dict[str, Any]
-    ) -> None:
+    def _pruning(self, out: Outcome, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
+        facts = shown.get("facts", {})
         counted = shown["verdict"] == "fallback" and shown["reason"] == "nothing_pruned"
         if shown["verdict"] == "hit" or counted:
             pruned = facts.get("pruned", 0)
@@ -262,9 +255,8 @@ class Expected:
         before: dict[str, str] = {}
         for plan in sorted(self._plans.values(), key=lambda p: p.number):
             out = self.calls.get(plan.call)
-            if out is None or not plan.intent or not plan.session:
-                continue
-            last = before.get(plan.session)
-            before[plan.session] = plan.intent
-            if last is not None:
-                out.add(c.INTENT_TRANSITIONS, 1.0, "true" if last != plan.intent else "false")
+            if out is not None and plan.intent and plan.session:
+                last = before.setdefault(plan.session, "")
+                before[plan.session] = plan.intent
+                if last:
+                    out.add(c.INTENT_TRANSITIONS, 1.0, "true" if last != plan.intent else "false")

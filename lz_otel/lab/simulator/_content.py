@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from lz_otel._ground.memory import BoundedMap
-from lz_otel.lab.simulator._tokens import tokens_of
+from lz_otel.lab.simulator._tokens import messages_of, tokens_of
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._context import Context
@@ -124,12 +124,7 @@ class Memory:
 
 def last_user_text(body: dict[str, Any]) -> str:
     """Return the text of the last message of the user, empty when it has none."""
-    messages = body.get("messages")
-    if messages is None:
-        messages = body.get("input")
-    if isinstance(messages, str):
-        return messages
-    for message in reversed(messages or ()):
+    for message in reversed(messages_of(body)):
         if isinstance(message, dict) and message.get("role") == "user":
             content = message.get("content")
             if isinstance(content, (str, list)):
@@ -152,16 +147,12 @@ def _tool_of(ctx: Context) -> tuple[str, dict[str, Any]] | None:
     kind = choice.get("type") if isinstance(choice, dict) else choice
     if kind == "none":
         return None
-    messages = ctx.body.get("messages") or ctx.body.get("input")
-    last = messages[-1] if isinstance(messages, list) and messages else {}
+    last = (messages_of(ctx.body) or [None])[-1]
     if isinstance(last, dict):
         content = last.get("content")
-        answered = last.get("role") == "tool" or last.get("type") == "function_call_output"
-        if isinstance(content, list):
-            answered = answered or any(
-                isinstance(p, dict) and p.get("type") == "tool_result" for p in content
-            )
-        if answered:
+        parts = [last, *(content if isinstance(content, list) else ())]
+        kinds = {part.get("type") for part in parts if isinstance(part, dict)}
+        if last.get("role") == "tool" or kinds & {"function_call_output", "tool_result"}:
             return None
     forced = kind in ("any", "tool", "required", "function") or ctx.force.get("tool") == "1"
     if not forced and not ctx.draw.chance("tool", ctx.behaviour.answers.tool_use_rate):
@@ -179,12 +170,10 @@ def _tool_of(ctx: Context) -> tuple[str, dict[str, Any]] | None:
 
 def _structured(unit: float, valid: bool) -> str:
     number = int(unit * 1_000_000)
-    category = _CATEGORIES[number % 6]
-    priority = _PRIORITIES[number // 6 % 3]
-    score = number % 100 / 100
+    category, priority = _CATEGORIES[number % 6], _PRIORITIES[number // 6 % 3]
     if not valid:  # the engine's known failure (A): quotes of the wrong kind, True with a capital letter
         return f"{{'category': '{category}', 'priority': '{priority}', 'urgent': True}}"
-    return f'{{"category": "{category}", "priority": "{priority}", "confidence": {score}}}'
+    return f'{{"category": "{category}", "priority": "{priority}", "confidence": {number % 100 / 100}}}'
 
 
 def compose(

@@ -95,7 +95,7 @@ def _retry_headers(ctx: Context, fault: _HttpFault) -> Headers:
     return out
 
 
-def http_error(ctx: Context, kind: str, request_id: str) -> Answer:
+def http_error(ctx: Context, kind: str) -> Answer:
     """Return the HTTP error of a kind, as the vendor of the request's API states it."""
     fault, record = HTTP_FAULTS[kind], ctx.record
     messages = record.api == "messages"
@@ -109,7 +109,7 @@ def http_error(ctx: Context, kind: str, request_id: str) -> Answer:
     if messages:
         details = {"details": {"error_code": record.error_code}} if record.error_code else {}
         error = {"type": record.error_type, "message": fault.message, **details}
-        answer = reply({"type": "error", "error": error, "request_id": request_id}, wait_ms, status)
+        answer = reply({"type": "error", "error": error, "request_id": record.request_id}, wait_ms, status)
     else:
         answer = reply(openai_error(record, fault.message), wait_ms, status)
     answer.headers += _retry_headers(ctx, fault)

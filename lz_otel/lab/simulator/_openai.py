@@ -48,14 +48,14 @@ class OpenAI:
         if exhausted is not None:
             fault = "rate_limited"
         if fault in _faults.HTTP_FAULTS:
-            answer = _faults.http_error(ctx, fault, "")
+            answer = _faults.http_error(ctx, fault)
         else:
             answer = self._embedded(ctx) if record.api == "embeddings" else self._written(ctx)
             record.status = 200
             if fault:
                 _faults.break_answer(ctx, answer, fault)
         answer.headers += [
-            (b"x-request-id", b"req_sim%020x" % record.ordinal),
+            (b"x-request-id", record.request_id.encode()),
             (b"openai-processing-ms", b"%d" % round(answer.wait * 1000)),
             (b"openai-organization", b"sim"),
             (b"openai-version", b"2020-10-01"),

@@ -99,29 +99,26 @@ class Provider:
     def messages(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
         """Answer ``POST /v1/messages``."""
         behaviour = self.behaviour()
-        request_id = f"req_sim{record.ordinal:020x}"
-        answer, ctx = self._messages_answer(headers, raw, record, behaviour, request_id)
+        answer, ctx = self._messages_answer(headers, raw, record, behaviour)
         answer.headers += [
-            (b"request-id", request_id.encode()),
+            (b"request-id", record.request_id.encode()),
             (b"anthropic-organization-id", b"00000000-0000-4000-8000-000000000000"),
         ]
         if ctx is not None:
             billed = record.uncached_tokens + record.cache_write_tokens
-            answer.headers += ctx.extra
-            answer.headers += self.limits.anthropic(
-                behaviour.limits, ctx.workspace, billed, record.output_tokens
-            )
+            limits = self.limits.anthropic(behaviour.limits, ctx.workspace, billed, record.output_tokens)
+            answer.headers += ctx.extra + limits
         return answer
 
     def _messages_answer(
-        self, headers: dict[bytes, bytes], raw: bytes, record: Record, behaviour: Behaviour, request_id: str
+        self, headers: dict[bytes, bytes], raw: bytes, record: Record, behaviour: Behaviour
     ) -> tuple[Answer, Context | None]:
         body = decoded(raw)
         if not (headers.get(b"x-api-key") or headers.get(b"authorization")):
-            return _invalid(record, request_id, "x-api-key header is required", 401), None
+            return _invalid(record, "x-api-key header is required", 401), None
         problem = _problem(body, headers)
         if body is None or problem:
-            return _invalid(record, request_id, problem), None
+            return _invalid(record, problem), None
         record.model = body["model"]
         ctx = Context(headers, body, behaviour, record, self.seed)
         record.stream = ctx.stream
@@ -132,13 +129,13 @@ class Provider:
             fault = "rate_limited"
             ctx.force.setdefault("retry-after-ms", str(int(exhausted * 1000) + 1))
         if fault in _faults.HTTP_FAULTS:
-            return self._http_fault(ctx, fault, request_id, asked and behaviour.pruning.enabled), ctx
+            return self._http_fault(ctx, fault, asked and behaviour.pruning.enabled), ctx
         try:
             blocks = anthropic_blocks(body)
             marks = breakpoints(body, blocks)
             answer = self._served(ctx, blocks, marks, asked, ratio, raw, fault)
         except BreakpointError as error:
-            return _invalid(record, request_id, str(error)), ctx
+            return _invalid(record, str(error)), ctx
         except RefusedError as refusal:
             record.status, record.ending = 400, "error"
             record.error_type, record.error_code = "invalid_request_error", refusal.code
@@ -251,8 +248,7 @@ class Provider:
         wish = ctx.body.get("diagnostics")
         if not isinstance(wish, dict) or cached.seen is None:
             return {}
-        seen = cached.seen
-        now = (seen.model, seen.tools, seen.system, seen.messages)
+        now = cached.seen[:4]  # model, tools, system, messages
         before = self._messages.get(str(wish.get("previous_message_id")))
         self._messages.put(message_id, now)
         if wish.get("previous_message_id") is None or cached.read:
@@ -265,13 +261,13 @@ class Provider:
                 return {"diagnostics": {"cache_miss_reason": reason}}
         return {"diagnostics": None}
 
-    def _http_fault(self, ctx: Context, fault: str, request_id: str, collapsed: bool) -> Answer:
+    def _http_fault(self, ctx: Context, fault: str, collapsed: bool) -> Answer:
         record = ctx.record
-        answer = _faults.http_error(ctx, fault, request_id)
+        answer = _faults.http_error(ctx, fault)
         if collapsed and ctx.behaviour.pruning.collapse_errors:  # 001: all errors become a 400 (A)
             code = record.error_type or "upstream_error"
             error = {"type": "invalid_request_error", "message": "layer-zero: request failed", "code": code}
-            body = {"type": "error", "error": error, "request_id": request_id}
+            body = {"type": "error", "error": error, "request_id": record.request_id}
             answer = reply(body, answer.wait * 1000.0, 400)
             record.status, record.error_type, record.error_code = 400, "invalid_request_error", code
             ctx.verdict("pruning", Mechanism("fallback", "rejected", facts={"code": code}))
@@ -279,25 +275,24 @@ class Provider:
 
     def count_tokens(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
         """Answer ``POST /v1/messages/count_tokens``: the whole prompt, before any pruning."""
-        request_id = f"req_sim{record.ordinal:020x}"
         body = decoded(raw)
         if body is None or type(body.get("model")) is not str or type(body.get("messages")) is not list:
-            return _invalid(record, request_id, "model and messages are required")
+            return _invalid(record, "model and messages are required")
         record.model = body["model"]
         blocks = anthropic_blocks(body)
         record.counted_tokens = sum(b.tokens for b in blocks)
         self._counted.add(digest_of(record.model, blocks))
         record.status = 200
         answer = reply({"input_tokens": record.counted_tokens})
-        answer.headers.append((b"request-id", request_id.encode()))
+        answer.headers.append((b"request-id", record.request_id.encode()))
         return answer
 
 
-def _invalid(record: Record, request_id: str, message: str, status: int = 400) -> Answer:
+def _invalid(record: Record, message: str, status: int = 400) -> Answer:
     kind = "authentication_error" if status == 401 else "invalid_request_error"
     record.status, record.ending, record.error_type = status, "error", kind
     error = {"type": kind, "message": message}
-    return reply({"type": "error", "error": error, "request_id": request_id}, status=status)
+    return reply({"type": "error", "error": error, "request_id": record.request_id}, status=status)
 
 
 def decoded(raw: bytes) -> dict[str, Any] | None:

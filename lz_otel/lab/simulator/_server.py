@@ -51,9 +51,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise ConfigurationError(
-            "port", port, f"a port that can be bound on {host} ({error.strerror})"
-        ) from None
+        allowed = f"a port that can be bound on {host} ({error.strerror})"
+        raise ConfigurationError("port", port, allowed) from None
     listener.listen(1024)
     listener.setblocking(False)
     return listener
@@ -154,11 +153,17 @@ class Simulator(_Watched):
         config = uvicorn.Config(self.application(), http=Protocol, **_UVICORN)
         return uvicorn.Server(config)
 
+    def opened(self, port: int, host: str) -> tuple[Any, socket.socket]:
+        """Return a server that is not yet started, and the socket on which it is to serve."""
+        server, listener = self.make_server(), listen(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{listener.getsockname()[1]}"
+        return server, listener
+
     def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
         """Serve in a thread; returns when it answers. Port 0 takes a free one; see `url`."""
-        listener = listen(host, port)
-        self.url = url_of(host, listener)
-        server = self._server = self.make_server()
+        server, listener = self.opened(port, host)
+        self._server = server
         serve = partial(asyncio.run, server.serve(sockets=[listener]))
         thread = self._thread = threading.Thread(target=serve, name="lz-simulator", daemon=True)
         thread.start()
@@ -234,12 +239,6 @@ def _wait_for(ready: Callable[[], object], seconds: float, step: float = 0.003) 
             return False
         time.sleep(step)
     return True
-
-
-def url_of(host: str, listener: socket.socket) -> str:
-    """Base URL of a listening socket."""
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listener.getsockname()[1]}"
 
 
 def _spawn(
@@ -339,9 +338,7 @@ def simulate(
         MissingDependencyError: starlette or uvicorn is not installed.
     """
     simulator = Simulator(scenario, **options)
-    server = simulator.make_server()
-    listener = listen(host, port)
-    simulator.url = url_of(host, listener)
+    server, listener = simulator.opened(port, host)
 
     def finish(*_: Any) -> None:
         server.should_exit = True

@@ -85,19 +85,24 @@ def anthropic_blocks(request: dict[str, Any]) -> list[Block]:
     return blocks
 
 
+def messages_of(request: dict[str, Any]) -> list[Any]:
+    """Return the messages of a request of any API; a text alone is one message of the user."""
+    messages = request.get("messages")
+    if messages is None:
+        messages = request.get("input")
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    return messages or []
+
+
 def openai_blocks(request: dict[str, Any]) -> list[Block]:
     """Return blocks of a Chat Completions or Responses request, tools first, in order."""
     blocks = [_block("tools", tool) for tool in request.get("tools") or ()]
     instructions = request.get("instructions")
     if isinstance(instructions, str):
         blocks.append(_block("system", instructions))
-    messages = request.get("messages")
-    if messages is None:
-        messages = request.get("input")
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
     leading = True
-    for index, message in enumerate(messages or ()):
+    for index, message in enumerate(messages_of(request)):
         if not isinstance(message, dict):
             blocks.append(_block("messages", message, b"", index))
             continue

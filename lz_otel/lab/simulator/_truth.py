@@ -91,6 +91,11 @@ class Record(msgspec.Struct, omit_defaults=True):
     similar: bool = False
     bytes_sent: int = 0
 
+    @property
+    def request_id(self) -> str:
+        """What the answer's head names the request by."""
+        return f"req_sim{self.ordinal:020x}"
+
 
 def hide(record: Record, everything: bool = False) -> None:
     """Hide what was decided: only the head arrived at the client, or nothing at all."""

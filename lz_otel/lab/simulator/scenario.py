@@ -234,12 +234,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def at(self, seconds: float) -> Behaviour:
         """Behaviour at a moment after the first request."""
-        current = self.phases[0][1]
-        for start, behaviour in self.phases[1:]:
-            if seconds < start:
-                break
-            current = behaviour
-        return current
+        return next((b for start, b in reversed(self.phases) if start <= seconds), self.phases[0][1])
 
     def changed(self, **tables: Any) -> Scenario:
         """Return the same scenario with keys replaced in every phase: ``changed(latency={"scale": 0.05})``.
@@ -284,9 +279,8 @@ def load(scenario: str | Path) -> Scenario:
     if isinstance(scenario, str) and path.suffix != ".toml":
         path = _HERE / f"{scenario}.toml"
         if scenario not in names():
-            raise ConfigurationError(
-                "scenario", scenario, "a path to a .toml file or one of " + ", ".join(names())
-            )
+            known = "a path to a .toml file or one of " + ", ".join(names())
+            raise ConfigurationError("scenario", scenario, known)
     try:
         content = path.read_text(encoding="utf-8")
     except OSError:
