@@ -148,10 +148,9 @@ def generate(plan: Plan) -> History:
     states = _states(plan, times)
     series: list[Sampled] = []
     for kind in plan.jobs:
-        healthy = [State()] * len(times)
+        of_kind = states if kind == "families" else [State()] * len(times)
         for index in range(plan.instances):
             target = {"job": _JOBS[kind], "instance": f"{_JOBS[kind]}-{index + 1}:9464"}
-            of_kind = states if kind == "families" else healthy
             series += _process(plan, kind, index, target, times, of_kind).series()
     if "families" in plan.jobs:
         series += _vendor(states).series()

@@ -97,21 +97,17 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
     share = min(0.95, ratio * ctx.draw.band("pruning.effect", part.effect))
     pruned = max(0, min(round(prunable * share), prunable - 1))
     report = ctx.force.get("pruning") or part.report
-    preservation: float | None = None
-    if "<context>" in joined_text(ctx.body.get("system")):
-        preservation = round(ctx.draw.band("pruning.preservation", part.preservation_ms), 1)
     facts: dict[str, Any] = {"pruned": pruned, "ratio": ratio, "report": report}
-    if preservation is not None and report != "count":
-        facts["preservation_ms"] = preservation
+    reported: dict[str, Any] = {"pruned_tokens": pruned}
+    if "<context>" in joined_text(ctx.body.get("system")) and report != "count":
+        preservation = round(ctx.draw.band("pruning.preservation", part.preservation_ms), 1)
+        facts["preservation_ms"] = reported["context_preservation_ms"] = preservation
     if report == "usage":
-        reported: dict[str, Any] = {"pruned_tokens": pruned}
-        if preservation is not None:
-            reported["context_preservation_ms"] = preservation
         ctx.usage_extra["layer_zero"] = reported
     elif report == "header":
-        ctx.extra.append((b"x-anthropic-layer-zero-pruned-tokens", b"%d" % pruned))
-        if preservation is not None:
-            ctx.extra.append((b"x-anthropic-layer-zero-context-preservation-ms", str(preservation).encode()))
+        for name, value in reported.items():
+            header = f"x-anthropic-layer-zero-{name.replace('_', '-')}"
+            ctx.extra.append((header.encode(), str(value).encode()))
     reason = None if pruned else "nothing_pruned"
     visible = report != "count" or counted
     ctx.verdict("pruning", Mechanism("hit" if pruned else "fallback", reason, visible, facts))

@@ -21,6 +21,8 @@ from lz_otel._ground.memory import BoundedMap
 from lz_otel.lab.simulator._breakpoints import minimum_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lz_otel.lab.simulator._tokens import Block
 
 TTL = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
@@ -185,25 +187,27 @@ class PrefixCache:
     def _longest(self, asked: _Asked) -> tuple[int, str]:
         """Return where the longest prefix that can be read ends, or -1; and why one that is there cannot."""
         state = ""
+        for position, entry in self._within_reach(asked):
+            if entry.expires <= asked.now:
+                state = state or "expired"
+            elif not entry.readable:
+                state = "expired" if entry.died else "first_use"
+            else:
+                return position, state
+        return -1, state
+
+    def _within_reach(self, asked: _Asked, model: str = "") -> Iterator[tuple[int, _Entry]]:
+        """Yield the entries that the breakpoints look back over, the last first, with their positions."""
         for mark in reversed(asked.usable):
             for position in range(mark, max(-1, mark - LOOK_BACK), -1):
-                entry = self._entries.get(asked.key(position))
-                if entry is None:
-                    continue
-                if entry.expires <= asked.now:
-                    state = state or "expired"
-                elif not entry.readable:
-                    state = "expired" if entry.died else "first_use"
-                else:
-                    return position, state
-        return -1, state
+                entry = self._entries.get(asked.key(position, model))
+                if entry is not None:
+                    yield position, entry
 
     def _write(self, result: CacheResult, asked: _Asked, end: int) -> None:
         """Write what stands between the prefix that was read and the breakpoints."""
         done = asked.totals[end] if end >= 0 else 0
-        for mark in asked.usable:
-            if mark <= end:
-                continue
+        for mark in (m for m in asked.usable if m > end):
             ttl = asked.blocks[mark].ttl
             tokens = asked.totals[mark] - done
             done = asked.totals[mark]
@@ -220,11 +224,8 @@ class PrefixCache:
             if entry is not None and entry.readable and entry.expires > asked.now and asked.totals[position]:
                 return "no_breakpoint"
         for model in sorted(self._models.get(asked.workspace, set()) - {asked.model}):
-            for mark in asked.usable:
-                for position in range(mark, max(-1, mark - LOOK_BACK), -1):
-                    entry = self._entries.get(asked.key(position, model))
-                    if entry is not None and entry.expires > asked.now:
-                        return "model_changed"
+            if any(entry.expires > asked.now for _, entry in self._within_reach(asked, model)):
+                return "model_changed"
         return ""
 
     def openai(
@@ -241,25 +242,24 @@ class PrefixCache:
         options = request.get("prompt_cache_options")
         ttl = TTL.get(str(options.get("ttl")), 300.0) if isinstance(options, dict) else 300.0
         steps = total // 128
-        result = CacheResult(asked=True, kept_in=self._entries)
         lineage = self._lineage(workspace, "o\x00" + route)
         chain = blake2b(digest_size=16)
         keys = []
         for step in range(steps):
             chain.update(data[step * _CHUNK : (step + 1) * _CHUNK])
             keys.append(chain.digest())
-        result.seen = _Seen(model, *_sections(blocks), keys)
+        seen = _Seen(model, *_sections(blocks), keys)
+        result = CacheResult(asked=True, kept_in=self._entries, seen=seen, lineage=lineage)
         result.read, result.reason = self._longest_step(prefix, keys, now)
         if not result.read and not result.reason:
             other_model = [m for m in self._models.get(workspace, ()) if m != model]
             keys_of = [f"{workspace}\x00{m}\x00{key}\x00o".encode() for m in other_model]
             alive = any((e := self._entries.get(k + keys[7])) and e.expires > now for k in keys_of)
-            result.reason = "model_changed" if alive else _compare(result.seen, lineage)
+            result.reason = "model_changed" if alive else _compare(seen, lineage)
         self._models.setdefault(workspace, set()).add(model)
         for step in range(7, steps):
             result.entries.append(self._put(prefix + keys[step], ttl, now + ttl))
         result.write_5m = max(0, steps * 128 - result.read)
-        result.lineage = lineage
         return result
 
     def _longest_step(self, prefix: bytes, keys: list[bytes], now: float) -> tuple[int, str]:
