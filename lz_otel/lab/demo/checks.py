@@ -74,8 +74,7 @@ def _within(measured: float, kept: float, more: float) -> float:
 
 
 def _figures(store: Store, records: list[dict[str, Any]], given_up: int) -> dict[str, Check]:
-    calls = _calls([r for r in records if r.get("api") in _INFERENCE])
-    kept = list(calls.values())
+    kept = list(_calls([r for r in records if r.get("api") in _INFERENCE]).values())
     checks = [
         Check("calls", 0, len(kept)),
         *_by_ending(store, kept),

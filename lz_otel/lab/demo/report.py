@@ -46,10 +46,8 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
         with console.status(f"{case.name} …"):
             result = run_case(case, calls, seed)
         results.append(result)
-        console.print(
-            f"{case.name:26} {_verdict(result)}  {result.calls:,} calls in {result.seconds:.0f} s",
-            highlight=False,
-        )
+        line = f"{case.name:26} {_verdict(result)}  {result.calls:,} calls in {result.seconds:.0f} s"
+        console.print(line, highlight=False)
         _differences(console, result)
     console.print(table(results))
     bad = [result.case for result in results if not result.good]

@@ -10,9 +10,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import lz_otel
+from lz_otel._runtime import current
 from lz_otel.catalogue import MECHANISMS
-from lz_otel.errors import MissingDependencyError
-from lz_otel.lab.demo._instrumented import instrumented
+from lz_otel.errors import LzOtelError, MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lz_otel._measure.store import Store
+    from lz_otel._runtime import _Runtime
     from lz_otel.lab.demo.checks import Check
     from lz_otel.lab.demo.driver import Driver
     from lz_otel.lab.simulator.scenario import Scenario
@@ -100,6 +101,18 @@ def _conclusion(console: Console, checks: list[Check]) -> int:
         return 1
     console.print(f"All {len(checks)} figures equal the simulator's truth.")
     return 0
+
+
+def instrumented() -> _Runtime:
+    """Return the instrumentation in force, whose store, clocks and memories the demo reads.
+
+    Raises:
+        LzOtelError: there is none, as with ``OTEL_SDK_DISABLED``.
+    """
+    runtime = current()
+    if runtime is None:
+        raise LzOtelError("lz_otel is not instrumenting this process")
+    return runtime
 
 
 def rate_of(scenario: Scenario, wanted: float) -> float:

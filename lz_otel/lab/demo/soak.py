@@ -18,7 +18,7 @@ from typing import Any
 import lz_otel
 from lz_otel import catalogue as c
 from lz_otel.errors import MissingDependencyError
-from lz_otel.lab.demo._instrumented import instrumented
+from lz_otel.lab.demo.run import instrumented
 from lz_otel.testing import capture
 
 PARTS = 10
@@ -124,9 +124,8 @@ def memory_after(prompts: int, parts: int = PARTS) -> tuple[list[int], dict[str,
                 client.post(_URL, headers=_HEADERS, content=body)
             if (number + 1) % max(1, prompts // parts) == 0:
                 seen.store.snapshot()
-                sizes.append(
-                    _held(runtime.judges, runtime.store, runtime.labels, runtime.intake, runtime.later)
-                )
+                roots = (runtime.judges, runtime.store, runtime.labels, runtime.intake, runtime.later)
+                sizes.append(_held(*roots))
         verdicts = {m: float(seen.store.value(c.FAST_PATH_CALLS, mechanism=m)) for m in c.MECHANISMS}
     return sizes, verdicts
 

@@ -21,10 +21,10 @@ from lz_otel import catalogue as c
 from lz_otel._judge.scheduling import Budget
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.demo._expected import Expected, body_of
-from lz_otel.lab.demo._instrumented import instrumented
 from lz_otel.lab.demo._outcome import COMPARED, Difference, Observed, differences, name_of, total
 from lz_otel.lab.demo.checks import Check, compare, fallbacks
 from lz_otel.lab.demo.driver import Driver
+from lz_otel.lab.demo.run import instrumented
 from lz_otel.lab.simulator import load, names, running
 from lz_otel.lab.simulator.scenario import GATEWAYS
 from lz_otel.lab.simulator.traffic import plan

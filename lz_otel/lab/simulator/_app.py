@@ -16,11 +16,9 @@ from lz_otel.lab.simulator._provider import decoded
 from lz_otel.lab.simulator._truth import hide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
 
-    from lz_otel.lab.simulator._context import Answer
+    from lz_otel.lab.simulator._context import Answer, Upstream
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
     from lz_otel.lab.simulator.scenario import Behaviour
@@ -34,7 +32,7 @@ class _Endpoint:
 
     provider: Provider
     api: str
-    answer: Callable[..., Answer]
+    answer: Upstream
     peers: Peers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -141,7 +139,7 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         provider.clock.advance(float(body["advance"]))
         return JSONResponse({"now": provider.clock.now()})
 
-    def api(path: str, name: str, answer: Callable[..., Answer]) -> Route:
+    def api(path: str, name: str, answer: Upstream) -> Route:
         return Route(path, _Endpoint(provider, name, answer, peers), methods=["POST"])
 
     return Starlette(

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._truth import Mechanism, Record
     from lz_otel.lab.simulator.scenario import Behaviour
 
+    Upstream = Callable[
+        [dict[bytes, bytes], bytes, Record], "Answer"
+    ]  # answers headers and body of a request
+
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
 

@@ -19,10 +19,8 @@ from lz_otel.lab.simulator._tokens import encode
 from lz_otel.lab.simulator._truth import Mechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lz_otel.lab.simulator._clock import Clock
-    from lz_otel.lab.simulator._context import Headers
+    from lz_otel.lab.simulator._context import Headers, Upstream
     from lz_otel.lab.simulator._truth import Record
     from lz_otel.lab.simulator.scenario import Behaviour, Gateway
 
@@ -61,7 +59,7 @@ class ResponseCache:
         headers: dict[bytes, bytes],
         raw: bytes,
         record: Record,
-        upstream: Callable[[dict[bytes, bytes], bytes, Record], Answer],
+        upstream: Upstream,
     ) -> Answer:
         """Answer from the store, or ask the provider and keep its answer."""
         part = behaviour.gateway

@@ -40,12 +40,15 @@ def _go_duration(seconds: float) -> bytes:
     return b"%dm" % minutes + tail if minutes else tail
 
 
+def _rfc3339(when: float) -> bytes:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(when) + 1)).encode()
+
+
 class RateLimits:
     """The windows of all workspaces."""
 
     def __init__(self) -> None:
         self._buckets: dict[tuple[str, bytes], _Bucket] = {}
-        self._stamp: tuple[int, bytes] = (0, b"")
 
     def reset(self) -> None:
         """Fill all windows up again."""
@@ -58,12 +61,6 @@ class RateLimits:
                 self._buckets.clear()
             bucket = self._buckets[workspace, resource] = _Bucket(limit)
         return bucket
-
-    def _rfc3339(self, when: float) -> bytes:
-        second = int(when) + 1
-        if self._stamp[0] != second:
-            self._stamp = second, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second)).encode()
-        return self._stamp[1]
 
     def exhausted(self, limits: Limits, workspace: str) -> float | None:
         """Return seconds until a request is allowed again, or ``None`` when it is allowed now."""
@@ -90,7 +87,7 @@ class RateLimits:
             stated = [
                 (b"limit", b"%d" % limit),
                 (b"remaining", b"%d" % (int(bucket.left / step) * step)),
-                (b"reset", self._rfc3339(now + bucket.seconds_to_full())),
+                (b"reset", _rfc3339(now + bucket.seconds_to_full())),
             ]
             out += [(b"anthropic-ratelimit-%s-%s" % (name, what), value) for what, value in stated]
             if step > 1 and bucket.left / limit < tightest[0]:

@@ -23,10 +23,9 @@ from lz_otel.lab.simulator._truth import Mechanism, Truth
 from lz_otel.mechanisms import REPLACES, of_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from lz_otel.lab.simulator._context import Answer
+    from lz_otel.lab.simulator._context import Answer, Upstream
     from lz_otel.lab.simulator._truth import Record
     from lz_otel.lab.simulator.scenario import Behaviour, Scenario
 
@@ -81,13 +80,7 @@ class Provider:
         record.at = round(self.clock.now(), 4)
         return record
 
-    def serve(
-        self,
-        upstream: Callable[[dict[bytes, bytes], bytes, Record], Answer],
-        headers: dict[bytes, bytes],
-        raw: bytes,
-        record: Record,
-    ) -> Answer:
+    def serve(self, upstream: Upstream, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
         """Answer one request, through the gateway where the scenario has one."""
         behaviour = self.behaviour()
         if behaviour.gateway.name and record.api != "count_tokens":

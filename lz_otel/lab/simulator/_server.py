@@ -311,7 +311,9 @@ def running(
     Simulator(scenario, **{**options, "truth_path": None}).application()  # raises here what is wrong
     child, url = _spawn(host, port, scenario, options)
     try:
-        yield _Remote(url)  # it listens: what is asked before it serves waits
+        remote = _Remote(url)
+        remote.settle()  # it listens already, and answers once it serves
+        yield remote
     finally:
         _end(child)
 
