@@ -59,7 +59,6 @@ class Result:
     Attributes:
         case: its name.
         calls: calls whose verdicts were compared.
-        cut_short: calls that the application gave up itself, which have no truth.
         mechanisms: mechanism: state (``equal``, ``unknown``, ``different``): calls.
         figures, equal: figures compared call by call, and how many of them are equal.
         checks: what only adds up over the run.
@@ -69,7 +68,6 @@ class Result:
 
     case: str
     calls: int = 0
-    cut_short: int = 0
     figures: int = 0
     equal: int = 0
     mechanisms: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -82,6 +80,16 @@ class Result:
         """Nothing differs, and hardly a reason is left open."""
         misses = self.mechanisms["prompt_cache"]
         return not self.differences and misses["unknown"] <= MAX_UNKNOWN * max(1, sum(misses.values()))
+
+
+class _Run(NamedTuple):
+    """What the two sides know of a run."""
+
+    records: list[dict[str, Any]]
+    plans: dict[str, Planned]
+    observed: Observed
+    driver: Driver
+    store: Any
 
 
 class Clock:
@@ -140,7 +148,7 @@ def run_case(case: Case, calls: int, seed: int = 0) -> Result:
         driver = asyncio.run(_drive(simulator, scenario, calls, seed, plans, clock))
         records = simulator.truth()
         seen.store.snapshot()
-        result = _compare(case, records, plans, scenario, observed, driver, seen.store)
+        result = _compare(case.name, scenario, _Run(records, plans, observed, driver, seen.store))
     result.seconds = perf_counter() - started
     return result
 
@@ -192,24 +200,16 @@ def _in_turn(planned: Iterator[Planned], plans: dict[str, Planned]) -> Iterator[
         yield each
 
 
-def _compare(
-    case: Case,
-    records: list[dict[str, Any]],
-    plans: dict[str, Planned],
-    scenario: Scenario,
-    observed: Observed,
-    driver: Driver,
-    store: Any,
-) -> Result:
-    result = Result(case.name)
+def _compare(case: str, scenario: Scenario, run: _Run) -> Result:
+    result = Result(case)
+    observed, given_up = run.observed, run.driver.given_up
     cut_short = {
         name: outcome.verdicts.get("symbolic", ("",))[0] == "hit"
         for name, outcome in observed.calls.items()
-        if outcome.ending == "cancelled" and name in driver.given_up
+        if outcome.ending == "cancelled" and name in given_up
     }
-    cut_short |= {name: False for name in driver.given_up if name not in observed.calls}
-    expected = Expected(records, plans, scenario.traffic, cut_short, observed.busy)
-    result.cut_short = len(cut_short)
+    cut_short |= {name: False for name in given_up if name not in observed.calls}
+    expected = Expected(run.records, run.plans, scenario.traffic, cut_short, observed.busy)
     measured = {name: o for name, o in observed.calls.items() if name not in cut_short}
     for name in sorted(measured.keys() | expected.calls.keys()):
         mine, true = measured.get(name), expected.calls.get(name)
@@ -224,21 +224,15 @@ def _compare(
         result.figures += len(metrics)
         result.equal += sum(metrics.values())
     result.differences += [Difference(name, "calls of one name", 2, 1) for name in sorted(observed.twice)]
-    result.checks = _checks(records, expected, observed, driver, store, set(cut_short))
+    result.checks = _checks(run, expected, set(cut_short))
     different = [check for check in result.checks if not check.equal]
     result.differences += [Difference("run", k.name, k.measured, k.truth) for k in different]
     return result
 
 
-def _checks(
-    records: list[dict[str, Any]],
-    expected: Expected,
-    observed: Observed,
-    driver: Driver,
-    store: Any,
-    cut_short: set[str],
-) -> list[Check]:
+def _checks(run: _Run, expected: Expected, cut_short: set[str]) -> list[Check]:
     """Return the figures that only add up over the run."""
+    records, _, observed, driver, store = run
     attempts = [k for k in compare(store, records, cut_short) if k.name.startswith(("attempts", "retries"))]
     schema_invalid = sum(
         expected.calls[name].served_by == "symbolic" for name in driver.rejected if name in expected.calls

@@ -20,24 +20,23 @@ if TYPE_CHECKING:
 
 
 class Model(NamedTuple):
-    """A model: who answers it, USD per million tokens, median seconds and tokens per second of an answer."""
+    """A model: who answers it, USD per million tokens, and median seconds of an answer."""
 
     name: str
     provider: str
     input_usd: float
     output_usd: float
     seconds: float
-    speed: float
     reasoning: float = 0.0
 
 
 MODELS = (
-    Model("claude-sonnet-4-5", "anthropic", 3.0, 15.0, 2.6, 75.0),
-    Model("claude-haiku-4-5", "anthropic", 1.0, 5.0, 1.1, 150.0),
-    Model("gpt-5-mini", "openai", 0.25, 2.0, 1.9, 110.0, 0.35),
-    Model("gemini-2.5-flash", "gcp.gemini", 0.3, 2.5, 1.4, 180.0, 0.2),
+    Model("claude-sonnet-4-5", "anthropic", 3.0, 15.0, 2.6),
+    Model("claude-haiku-4-5", "anthropic", 1.0, 5.0, 1.1),
+    Model("gpt-5-mini", "openai", 0.25, 2.0, 1.9, 0.35),
+    Model("gemini-2.5-flash", "gcp.gemini", 0.3, 2.5, 1.4, 0.2),
 )
-EMBEDDER = Model("text-embedding-3-small", "openai", 0.02, 0.0, 0.12, 0.0)
+EMBEDDER = Model("text-embedding-3-small", "openai", 0.02, 0.0, 0.12)
 
 
 def model(name: str) -> Model:
