@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Set
 
     from benchmarks.soak_traffic import Ledger
-    from lz_otel.lab.simulator.scenario import Traffic
+    from lz_otel.lab.simulator._traffic_schema import Traffic
 
 Key = tuple[str, ...]
 Figures = dict[Key, float]

@@ -73,7 +73,8 @@ def ledger_of(**calls: int) -> Ledger:
 
 def usd(output: int) -> float:
     """What the usage above costs with so many output tokens."""
-    bill = Prices().bill(MODEL, {"input": 1500, "read": 1000, "write": 0, "write_1h": 0, "output": output})
+    usage = {"input_tokens": 1500, "cache_read_tokens": 1000, "output_tokens": output}
+    bill = Prices().bill(MODEL, {**usage, "cache_write_tokens": 0, "cache_write_1h_tokens": 0})
     assert bill is not None
     return float(bill.usd)
 

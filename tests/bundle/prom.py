@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lz_otel.bundle import alerts, recording
 from lz_otel.bundle.config import Config, seconds
 from lz_otel.lab.history import _replay, history
+from tests.lab.history.replayed_alerts import Alert
+from tests.lab.history.replayed_alerts import alerts as replay_alerts
 from tests.peers import need, running
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ def load(server: Prometheus, plan: history.Plan, config: Config | None = None) -
         _replay.record(server.url, rule.series.name, str(rule.expr), dict(rule.labels), start, end, step)
         server.flush()
     todo = [
-        _replay.Alert(
+        Alert(
             alert.name,
             str(case.expr),
             seconds(config.time(case.wait)),
@@ -107,7 +109,7 @@ def load(server: Prometheus, plan: history.Plan, config: Config | None = None) -
         if alert.name != "LLMWatchdog"
         for case in alert.conditions
     ]
-    _replay.alerts(server.url, todo, start, end, step)
+    replay_alerts(server.url, todo, start, end, step)
     return start, end
 
 

@@ -10,15 +10,14 @@ import msgspec
 from lz_otel import catalogue as c
 from lz_otel.lab.demo._money import Prices
 from lz_otel.lab.demo._outcome import Outcome
-from lz_otel.lab.demo.checks import ending_of
+from lz_otel.lab.demo.checks import CALLS, ending_of
 
 if TYPE_CHECKING:
     from collections.abc import Set
 
-    from lz_otel.lab.simulator.scenario import Traffic
+    from lz_otel.lab.simulator._traffic_schema import Traffic
     from lz_otel.lab.simulator.traffic import Planned
 
-CALLS = ("messages", "chat", "responses", "embeddings")
 _LOST = ("disconnect", "client_closed")  # nothing of the answer arrived
 _WHOLE_TEXT = ("complete", "no_stop")
 _SUFFIXES = ("-again", "-fast", "-standard")
@@ -93,9 +92,10 @@ class Expected:
         if not arrived:
             out.path, out.served_by = "full", ""
         replayed = r["usage_sent"] in ("replayed", "zero")
+        answered = arrived and not replayed  # by the provider
         shown = {m: v for m, v in r["mechanisms"].items() if v.get("visible", True) and v["verdict"]}
         out.verdicts = {m: (v["verdict"], v.get("reason")) for m, v in shown.items()}
-        if arrived and not replayed and r["api"] == "messages":
+        if answered and r["api"] == "messages":
             # Where no symbolic engine stands, every answer is one that it has not given
             out.verdicts.setdefault("symbolic", ("miss", None))
         for mechanism, found in shown.items():
@@ -106,65 +106,50 @@ class Expected:
                 out.add(c.FAST_PATH_FALLBACKS, 1.0, mechanism, also)
         facts = {m: v.get("facts", {}) for m, v in r["mechanisms"].items()}
         plan = self.planned(name)
-        self._usage(out, r, arrived=arrived, replayed=replayed)
-        self._money(out, name, r, shown, facts, arrived=arrived, replayed=replayed)
-        if arrived and not replayed:
-            self._symbolic(out, name, r, shown.get("symbolic"), facts.get("symbolic", {}), plan)
-            self._pruning(out, r, shown.get("pruning"), facts.get("pruning", {}))
+        if arrived:
+            self._usage(out, r, replayed=replayed)
+        if replayed:
+            self._stored(out, r, facts.get("response_cache", {}))
+        elif arrived and r["usage_sent"] in ("full", "start"):
+            self._money(out, name, r, shown, facts)
+        if answered:
+            self._symbolic(out, name, r, shown.get("symbolic"))
+            self._pruning(out, r, shown.get("pruning"))
             self._zeroing(out, r, facts.get("zeroing", {}))
-        self._scheduling(out, r, arrived=arrived, replayed=replayed)
+            self._scheduling(out, r)
+        else:  # the scheduler never saw it
+            out.unknown.add(c.SIMILAR_CALLS.name)
         if plan is not None:
             self._asked(out, r, plan, facts.get("intent", {}), replayed=replayed)
-        for signal in r["malformed"]:
-            if arrived:
-                out.add(c.MALFORMED, 1.0, signal)
+        for signal in r["malformed"] if arrived else ():
+            out.add(c.MALFORMED, 1.0, signal)
         if r["fault"] == "malformed_json":
             out.add(c.MALFORMED, 1.0, "event" if r["stream"] else "body")
         return out
 
-    def _usage(self, out: Outcome, r: dict[str, Any], *, arrived: bool, replayed: bool) -> None:
+    def _usage(self, out: Outcome, r: dict[str, Any], *, replayed: bool) -> None:
         sent = r["usage_sent"]
-        if sent in ("full", "start") and arrived:
+        if sent in ("full", "start"):
             out.add(c.INPUT_TOKENS, r["input_tokens"])
             out.add(c.CACHE_READ_TOKENS, r["cache_read_tokens"])
             out.add(c.CACHE_WRITE_TOKENS, r["cache_write_tokens"])
             if r["api"] == "messages":
                 out.add(c.PROMPT_CACHE_WRITE_TOKENS, r["cache_write_5m_tokens"], "5m")
                 out.add(c.PROMPT_CACHE_WRITE_TOKENS, r["cache_write_1h_tokens"], "1h")
-        if sent == "full" and arrived:
+        if sent == "full":
             out.add(c.OUTPUT_TOKENS, r["output_tokens"])
             out.add(c.REASONING_TOKENS, r["reasoning_tokens"])
-        if arrived and not replayed and sent != "full" and r["api"] != "embeddings":
+        elif not replayed and r["api"] != "embeddings":
             early = out.ending in ("error", "incomplete", "abandoned")
             out.add(c.USAGE_MISSING_CALLS, 1.0, "ended_early" if early else "malformed")
 
     def _money(
-        self,
-        out: Outcome,
-        name: str,
-        r: dict[str, Any],
-        shown: dict[str, Any],
-        facts: dict[str, Any],
-        *,
-        arrived: bool,
-        replayed: bool,
+        self, out: Outcome, name: str, r: dict[str, Any], shown: dict[str, Any], facts: dict[str, Any]
     ) -> None:
         prices = self._prices
-        if replayed:
-            self._stored(out, r, facts.get("response_cache", {}))
-            return
-        if not arrived or r["usage_sent"] not in ("full", "start"):
-            return
         # A stream that broke stated its first output token at its start: a lower bound, which is priced
         output = r["output_tokens"] if r["usage_sent"] == "full" else min(1, r["output_tokens"])
-        usage = {
-            "input": r["input_tokens"],
-            "read": r["cache_read_tokens"],
-            "write": r["cache_write_tokens"],
-            "write_1h": r["cache_write_1h_tokens"],
-            "output": output,
-        }
-        bill = prices.bill(r["model"], usage)
+        bill = prices.bill(r["model"], {**r, "output_tokens": output})
         if bill is None:
             out.add(c.COST_UNPRICED, 1.0)
             return
@@ -191,28 +176,13 @@ class Expected:
         """Count what a stored answer saved: what it cost when it was made."""
         if r["usage_sent"] != "replayed":
             return
-        usage = {
-            "input": stored["input_tokens"],
-            "read": stored["cache_read_tokens"],
-            "write": stored["cache_write_tokens"],
-            "write_1h": 0,
-            "output": stored["output_tokens"],
-        }
-        bill = self._prices.bill(r["model"], usage)
+        bill = self._prices.bill(r["model"], {**stored, "cache_write_1h_tokens": 0})
         if bill is not None:
             out.add(c.SAVED_USD, float(bill.usd), "response_cache")
 
     # --- the families -----------------------------------------------------------------------
 
-    def _symbolic(
-        self,
-        out: Outcome,
-        name: str,
-        r: dict[str, Any],
-        shown: dict[str, Any] | None,
-        facts: dict[str, Any],
-        plan: Planned | None,
-    ) -> None:
+    def _symbolic(self, out: Outcome, name: str, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
         hit = shown["verdict"] == "hit"
@@ -221,22 +191,23 @@ class Expected:
             body = self._body(name)
             cold = body not in self._hit_before
             self._hit_before.add(body)
-            out.add(c.ENGINE_DURATION, facts["engine_ms"] / 1000, "symbolic", "true" if cold else "false")
+            seconds = shown["facts"]["engine_ms"] / 1000
+            out.add(c.ENGINE_DURATION, seconds, "symbolic", "true" if cold else "false")
         if r["usage_sent"] != "full" or r["api"] != "messages":
             return
         if hit and r["output_tokens"] > 0:
             out.add(c.SYMBOLIC_EVIDENCE, 1.0, "contradiction")
         if r["output_tokens"] == 0 and r["would_output_tokens"] > 0:
             out.add(c.SYMBOLIC_EVIDENCE, 1.0, "zero_output")
+            plan = self.planned(name)
             counted = None if plan is None else self._counted.get(plan.call)
             if counted is not None and abs(counted - r["input_tokens"]) <= _TOLERANCE:
                 out.add(c.SYMBOLIC_EVIDENCE, 1.0, "input_match")
 
-    def _pruning(
-        self, out: Outcome, r: dict[str, Any], shown: dict[str, Any] | None, facts: dict[str, Any]
-    ) -> None:
+    def _pruning(self, out: Outcome, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
+        facts = shown.get("facts", {})
         counted = shown["verdict"] == "fallback" and shown["reason"] == "nothing_pruned"
         if shown["verdict"] == "hit" or counted:
             pruned = facts.get("pruned", 0)
@@ -259,10 +230,7 @@ class Expected:
         else:  # how far the client got is not in the log
             out.unknown.update((c.MASK_EVENTS.name, c.MASK_SWITCHES.name, c.MALFORMED.name))
 
-    def _scheduling(self, out: Outcome, r: dict[str, Any], *, arrived: bool, replayed: bool) -> None:
-        if not arrived or replayed:  # the scheduler never saw it
-            out.unknown.add(c.SIMILAR_CALLS.name)
-            return
+    def _scheduling(self, out: Outcome, r: dict[str, Any]) -> None:
         if r["similar"]:
             out.add(c.SIMILAR_CALLS, 1.0)
         if r["ghosts"] and r["ending"] in _WHOLE_TEXT:
@@ -287,9 +255,8 @@ class Expected:
         before: dict[str, str] = {}
         for plan in sorted(self._plans.values(), key=lambda p: p.number):
             out = self.calls.get(plan.call)
-            if out is None or not plan.intent or not plan.session:
-                continue
-            last = before.get(plan.session)
-            before[plan.session] = plan.intent
-            if last is not None:
-                out.add(c.INTENT_TRANSITIONS, 1.0, "true" if last != plan.intent else "false")
+            if out is not None and plan.intent and plan.session:
+                last = before.setdefault(plan.session, "")
+                before[plan.session] = plan.intent
+                if last:
+                    out.add(c.INTENT_TRANSITIONS, 1.0, "true" if last != plan.intent else "false")

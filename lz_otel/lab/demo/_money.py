@@ -57,20 +57,18 @@ class Prices:
         )
         return tuple(r / _MILLION for r in rates)  # type: ignore[return-value]  # five in, five out
 
-    def bill(self, model: str, usage: dict[str, int]) -> Bill | None:
-        """Return the bill of a usage, or ``None`` where the model has no price.
-
-        ``usage`` has tokens: ``input`` (all of it), ``read``, ``write``, ``write_1h``, ``output``.
-        """
+    def bill(self, model: str, usage: dict[str, Any]) -> Bill | None:
+        """Return the bill of a usage in the fields of the truth log, or ``None`` without a price."""
         rates = self._rates(model)
         if rates is None:
             return None
         plain, out, read, write, hour = rates
-        spent = usage["output"] * out
-        rest = usage["input"] - usage["read"] - usage["write"]
-        usd = rest * plain + usage["read"] * read + spent
-        usd += (usage["write"] - usage["write_1h"]) * write + usage["write_1h"] * hour
-        return Bill(usd, usage["input"] * plain + spent)
+        whole, cached = usage["input_tokens"], usage["cache_read_tokens"]
+        written, written_1h = usage["cache_write_tokens"], usage["cache_write_1h_tokens"]
+        spent = usage["output_tokens"] * out
+        usd = (whole - cached - written) * plain + cached * read + spent
+        usd += (written - written_1h) * write + written_1h * hour
+        return Bill(usd, whole * plain + spent)
 
     def input_price(self, model: str, tokens: int) -> Decimal | None:
         """Return the price of so many uncached input tokens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lz_otel import catalogue as c
@@ -16,46 +17,24 @@ if TYPE_CHECKING:
 Key = tuple[str, ...]  # name of a metric, then the values of its labels that tell its numbers apart
 
 _USAGE = (
-    c.INPUT_TOKENS,
-    c.OUTPUT_TOKENS,
-    c.CACHE_READ_TOKENS,
-    c.CACHE_WRITE_TOKENS,
-    c.REASONING_TOKENS,
+    c.INPUT_TOKENS, c.OUTPUT_TOKENS, c.CACHE_READ_TOKENS, c.CACHE_WRITE_TOKENS, c.REASONING_TOKENS,
     c.COST_USD,
-)
+)  # fmt: skip
 # Labels beyond the common ones that are left out: which model answered is compared by its tokens
 _WITHOUT_LABELS = frozenset(m.name for m in _USAGE)
 # Metrics whose numbers the simulator knows, call by call. What is a time of ours is not among them.
 COMPARED = (
-    *_USAGE,
-    c.COST_UNPRICED,
-    c.SAVED_USD,
-    c.OVERSPENT_USD,
-    c.USAGE_MISSING_CALLS,
-    c.FAST_PATH_FALLBACKS,
-    c.ENGINE_DURATION,
-    c.PROMPT_CACHE_WRITE_TOKENS,
-    c.SYMBOLIC_EVIDENCE,
-    c.PRUNED_TOKENS,
-    c.ORIGINAL_TOKENS,
-    c.REQUESTED_RATIO,
-    c.CONTEXT_PRESERVATION,
-    c.INTENT_CALLS,
-    c.INTENT_REPEATS,
-    c.INTENT_TRANSITIONS,
-    c.ZEROING_PARAMS_RATIO,
-    c.ZEROING_CONFIDENCE,
-    c.ZEROING_LAYERS,
-    c.MASK_EVENTS,
-    c.MASK_SWITCHES,
-    c.SIMILAR_CALLS,
-    c.GHOST_ENTITIES,
-    c.MALFORMED,
-)
+    *_USAGE, c.COST_UNPRICED, c.SAVED_USD, c.OVERSPENT_USD, c.USAGE_MISSING_CALLS, c.FAST_PATH_FALLBACKS,
+    c.ENGINE_DURATION, c.PROMPT_CACHE_WRITE_TOKENS, c.SYMBOLIC_EVIDENCE, c.PRUNED_TOKENS, c.ORIGINAL_TOKENS,
+    c.REQUESTED_RATIO, c.CONTEXT_PRESERVATION, c.INTENT_CALLS, c.INTENT_REPEATS, c.INTENT_TRANSITIONS,
+    c.ZEROING_PARAMS_RATIO, c.ZEROING_CONFIDENCE, c.ZEROING_LAYERS, c.MASK_EVENTS, c.MASK_SWITCHES,
+    c.SIMILAR_CALLS, c.GHOST_ENTITIES, c.MALFORMED,
+)  # fmt: skip
 BUSY = 50.0  # similar calls per second; article 004 (A)
 _COMPARED_NAMES = frozenset(m.name for m in COMPARED)
 
 
+@dataclass(slots=True)
 class Outcome:
     """One call, as one side has it.
 
@@ -68,15 +47,12 @@ class Outcome:
         unknown: names of metrics that this side cannot tell for this call.
     """
 
-    __slots__ = ("ending", "figures", "path", "served_by", "unknown", "verdicts")
-
-    def __init__(self, ending: str = "", path: str = "", served_by: str = "") -> None:
-        self.ending = ending
-        self.path = path
-        self.served_by = served_by
-        self.verdicts: dict[str, tuple[str, str | None]] = {}
-        self.figures: dict[Key, float] = defaultdict(float)
-        self.unknown: set[str] = set()
+    ending: str = ""
+    path: str = ""
+    served_by: str = ""
+    verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    figures: dict[Key, float] = field(default_factory=lambda: defaultdict(float))
+    unknown: set[str] = field(default_factory=set)
 
     def add(self, metric: c.Metric, value: float, *labels: str) -> None:
         """Add to a figure."""
@@ -172,11 +148,11 @@ def differences(
         if not equal:
             found.append(Difference(call, name_of(key), mine_, true_))
     for what in ("ending", "path", "served_by"):
-        if what in truth.unknown:
-            continue
-        metrics[what] = getattr(seen, what) == getattr(truth, what)
-        if not metrics[what]:
-            found.append(Difference(call, what, getattr(seen, what), getattr(truth, what)))
+        if what not in truth.unknown:
+            measured, real = getattr(seen, what), getattr(truth, what)
+            metrics[what] = measured == real
+            if measured != real:
+                found.append(Difference(call, what, measured, real))
     return mechanisms, metrics, found
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lz_otel._measure.store import Store
 
 _INFERENCE = ("messages", "chat", "responses")
+CALLS = (*_INFERENCE, "embeddings")
 _GONE = "client_closed"
 
 
@@ -73,8 +74,7 @@ def _within(measured: float, kept: float, more: float) -> float:
 
 
 def _figures(store: Store, records: list[dict[str, Any]], given_up: int) -> dict[str, Check]:
-    calls = _calls([r for r in records if r.get("api") in _INFERENCE])
-    kept = list(calls.values())
+    kept = list(_calls([r for r in records if r.get("api") in _INFERENCE]).values())
     checks = [
         Check("calls", 0, len(kept)),
         *_by_ending(store, kept),
@@ -90,7 +90,7 @@ def _calls(records: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Return the attempts of each call, in order; a count of tokens bears the name of its call."""
     out: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        if record.get("api") in (*_INFERENCE, "embeddings"):
+        if record.get("api") in CALLS:
             out.setdefault(record.get("call", ""), []).append(record)
     return {name: sorted(attempts, key=lambda r: r["ordinal"]) for name, attempts in out.items()}
 
@@ -113,7 +113,7 @@ def _by_ending(store: Store, kept: list[list[dict[str, Any]]]) -> list[Check]:
 
 def _attempts(store: Store, records: list[dict[str, Any]]) -> list[Check]:
     """HTTP attempts by status; those cut by a broken connection have none on our side."""
-    seen = [r for r in records if r.get("api") in (*_INFERENCE, "embeddings")]
+    seen = [r for r in records if r.get("api") in CALLS]
     whole = ("complete", "error", "stream_error", "no_stop", "malformed")
     truth = Counter(str(r["status"]) for r in seen if r["ending"] in whole)
     truth["broken connection"] = sum(r["ending"] not in whole for r in seen)
@@ -124,24 +124,18 @@ def _attempts(store: Store, records: list[dict[str, Any]]) -> list[Check]:
 
 
 def _tokens(store: Store, records: list[dict[str, Any]]) -> list[Check]:
-    def total(field: str, *sent: str) -> int:
+    def total(field: str, sent: tuple[str, ...]) -> int:
         return sum(r.get(field, 0) for r in records if r.get("usage_sent", "none") in sent)
 
-    return [
-        Check("input tokens", store.value(c.INPUT_TOKENS), total("input_tokens", "full", "start")),
-        Check(
-            "read from prompt cache",
-            store.value(c.CACHE_READ_TOKENS),
-            total("cache_read_tokens", "full", "start"),
-        ),
-        Check(
-            "written to prompt cache",
-            store.value(c.CACHE_WRITE_TOKENS),
-            total("cache_write_tokens", "full", "start"),
-        ),
-        Check("output tokens", store.value(c.OUTPUT_TOKENS), total("output_tokens", "full")),
-        Check("reasoning tokens", store.value(c.REASONING_TOKENS), total("reasoning_tokens", "full")),
-    ]
+    started = ("full", "start")
+    rows = (
+        ("input tokens", c.INPUT_TOKENS, "input_tokens", started),
+        ("read from prompt cache", c.CACHE_READ_TOKENS, "cache_read_tokens", started),
+        ("written to prompt cache", c.CACHE_WRITE_TOKENS, "cache_write_tokens", started),
+        ("output tokens", c.OUTPUT_TOKENS, "output_tokens", ("full",)),
+        ("reasoning tokens", c.REASONING_TOKENS, "reasoning_tokens", ("full",)),
+    )
+    return [Check(name, store.value(metric), total(field, sent)) for name, metric, field, sent in rows]
 
 
 def _verdicts(store: Store, kept: list[list[dict[str, Any]]], given_up: int) -> list[Check]:
@@ -151,9 +145,8 @@ def _verdicts(store: Store, kept: list[list[dict[str, Any]]], given_up: int) -> 
         for name, found in attempts[-1].get("mechanisms", {}).items():
             if found["verdict"] and found.get("visible", True):
                 truth[name, found["verdict"]] += 1
-    checks = []
-    for mechanism in c.MECHANISMS:
-        for verdict in c.VERDICTS:
-            measured = store.value(c.FAST_PATH_CALLS, mechanism=mechanism, verdict=verdict)
-            checks.append(Check(f"{mechanism}: {verdict}", measured, truth[mechanism, verdict]))
-    return checks
+    return [
+        Check(f"{m}: {v}", store.value(c.FAST_PATH_CALLS, mechanism=m, verdict=v), truth[m, v])
+        for m in c.MECHANISMS
+        for v in c.VERDICTS
+    ]

@@ -11,7 +11,7 @@ import importlib
 import json
 import logging
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from lz_otel.errors import MissingDependencyError
 from lz_otel.lab.demo._loopback import without_proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from lz_otel.lab.simulator.traffic import Planned
 
@@ -59,9 +59,9 @@ class Driver:
         self._fast_limit = fast_limit
         # What breaks inside a stream is the transport's error, what breaks inside JSON a ValueError: no
         # SDK wraps those.
+        vendors = (anthropic.AnthropicError, openai.OpenAIError)
         self._errors: tuple[type[BaseException], ...] = (
-            anthropic.AnthropicError,
-            openai.OpenAIError,
+            *vendors,
             *_transport_errors(),
             TimeoutError,
             ValueError,
@@ -78,12 +78,8 @@ class Driver:
             self.anthropic = anthropic.AsyncAnthropic(api_key="demo", base_url=url)
             self.openai = openai.AsyncOpenAI(api_key="demo", base_url=f"{url}/v1")
         # Loaded now: the SDKs load these when first used, and calls in progress would wait for it
-        _ = (
-            self.anthropic.messages,
-            self.openai.chat.completions,
-            self.openai.responses,
-            self.openai.embeddings,
-        )
+        _ = self.anthropic.messages, self.openai.chat.completions
+        _ = self.openai.responses, self.openai.embeddings
         for name in ("httpx", "httpx2", "anthropic", "openai"):
             logging.getLogger(name).setLevel(logging.ERROR)
 
@@ -145,7 +141,7 @@ class Driver:
         if planned.count_kwargs is not None:
             await self.anthropic.messages.count_tokens(**planned.count_kwargs)
         if planned.api != "messages":
-            await self._other(planned)
+            await self._openai(planned)
             return
         if planned.hedge and not planned.stream:
             message = await self._hedge(planned)
@@ -159,31 +155,31 @@ class Driver:
 
     async def _message(self, kwargs: dict[str, Any]) -> str:
         """Make one call of the Messages API, read to its end, and return its text."""
+        with self._noted(kwargs):
+            answer = await self.anthropic.messages.create(**kwargs)
+            if not kwargs.get("stream"):
+                return "".join(block.text for block in answer.content if block.type == "text")
+            async with answer as events:
+                deltas = [event.delta async for event in events if event.type == "content_block_delta"]
+            return "".join(getattr(delta, "text", "") for delta in deltas)
+
+    @contextmanager
+    def _noted(self, kwargs: dict[str, Any]) -> Iterator[None]:
+        """Note the name of a call that is cancelled."""
         try:
-            return await self._text(kwargs)
+            yield
         except asyncio.CancelledError:
             self.given_up.add(kwargs["extra_headers"]["x-sim-call"])
             raise
-
-    async def _text(self, kwargs: dict[str, Any]) -> str:
-        if not kwargs.get("stream"):
-            message = await self.anthropic.messages.create(**kwargs)
-            return "".join(block.text for block in message.content if block.type == "text")
-        async with await self.anthropic.messages.create(**kwargs) as events:
-            deltas = [event.delta async for event in events if event.type == "content_block_delta"]
-        return "".join(getattr(delta, "text", "") for delta in deltas)
 
     async def _hedge(self, planned: Planned) -> str:
         """Make a fast attempt with a limit beside a standard one (article 000); the first answer counts."""
         self.counts["hedges"] += 1
         elsewhere = {"anthropic-region": STANDARD_REGION}
-        fast, standard = (
-            asyncio.create_task(work, name=f"{planned.call}{suffix}")
-            for suffix, work in (
-                ("-fast", self._limited(_named(planned.kwargs, "-fast"))),
-                ("-standard", self._message(_named(planned.kwargs, "-standard", elsewhere))),
-            )
-        )
+        fast_work = asyncio.wait_for(self._message(_named(planned.kwargs, "-fast")), self._fast_limit)
+        standard_work = self._message(_named(planned.kwargs, "-standard", elsewhere))
+        fast = asyncio.create_task(fast_work, name=f"{planned.call}-fast")
+        standard = asyncio.create_task(standard_work, name=f"{planned.call}-standard")
         waiting: set[asyncio.Task[Any]] = {fast, standard}
         error: BaseException | None = None
         winner: asyncio.Task[Any] | None = None
@@ -211,28 +207,17 @@ class Driver:
         text: str = winner.result()
         return text
 
-    async def _limited(self, kwargs: dict[str, Any]) -> str:
-        return await asyncio.wait_for(self._message(kwargs), self._fast_limit)
-
-    async def _other(self, planned: Planned) -> None:
-        try:
-            await self._openai(planned)
-        except asyncio.CancelledError:
-            self.given_up.add(planned.call)
-            raise
-
     async def _openai(self, planned: Planned) -> None:
-        if planned.api == "embeddings":
-            await self.openai.embeddings.create(**planned.kwargs)
-            return
-        create: Any = (
-            self.openai.chat.completions.create if planned.api == "chat" else self.openai.responses.create
-        )
-        answer = await create(**planned.kwargs)
-        if planned.stream:
-            async with answer as events:
-                async for _ in events:
-                    pass
+        """Make one call of the OpenAI API, read to its end."""
+        sdk = self.openai
+        resources = {"chat": sdk.chat.completions, "responses": sdk.responses, "embeddings": sdk.embeddings}
+        resource: Any = resources[planned.api]
+        with self._noted(planned.kwargs):
+            answer = await resource.create(**planned.kwargs)
+            if planned.stream:
+                async with answer as events:
+                    async for _ in events:
+                        pass
 
 
 def _transport_errors() -> list[type[BaseException]]:

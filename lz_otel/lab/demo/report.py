@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from lz_otel import catalogue as c
-from lz_otel.errors import MissingDependencyError
+from lz_otel.lab.demo.run import console_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,15 +36,9 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
         ConfigurationError: there is no such case.
         MissingDependencyError: the extra ``demo`` is not installed.
     """
-    try:
-        from rich.console import Console
-    except ImportError as error:
-        raise MissingDependencyError(error.name or "rich", "demo", "the comparison with the truth") from None
+    console = console_of("the comparison with the truth", _WIDTH, _WIDTH)
     from lz_otel.lab.demo.truth import chosen, run_case
 
-    console = Console()
-    if not console.is_terminal or console.width < _WIDTH:
-        console = Console(width=_WIDTH)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     started = perf_counter()
     results: list[Result] = []
@@ -52,10 +46,8 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
         with console.status(f"{case.name} …"):
             result = run_case(case, calls, seed)
         results.append(result)
-        console.print(
-            f"{case.name:26} {_verdict(result)}  {result.calls:,} calls in {result.seconds:.0f} s",
-            highlight=False,
-        )
+        line = f"{case.name:26} {_verdict(result)}  {result.calls:,} calls in {result.seconds:.0f} s"
+        console.print(line, highlight=False)
         _differences(console, result)
     console.print(table(results))
     bad = [result.case for result in results if not result.good]
@@ -96,21 +88,20 @@ def table(results: Sequence[Result]) -> Table:
     """Case × mechanism: calls with a verdict, all of them equal; or how many of how many are."""
     from rich.table import Table
 
-    out = Table(
-        title="Calls whose verdict and reason equal the truth"
-        " (n of m: the others differ; +n?: reason left open)",
-        title_justify="left",
+    title = (
+        "Calls whose verdict and reason equal the truth (n of m: the others differ; +n?: reason left open)"
     )
+    out = Table(title=title, title_justify="left")
     out.add_column("case", no_wrap=True)
     for name in ("calls", *(m.replace("_", " ") for m in c.MECHANISMS), "figures of calls", "of the run", ""):
         out.add_column(name, justify="right")
     for result in results:
         cells = []
         for mechanism in c.MECHANISMS:
-            states = result.mechanisms.get(mechanism, {})
-            unknown = states.get("unknown", 0)
-            known = sum(states.values()) - unknown
-            cells.append(_share(states.get("equal", 0), known) + (f" +{unknown}?" if unknown else ""))
+            states = result.mechanisms[mechanism]
+            unknown = states["unknown"]
+            known = states.total() - unknown
+            cells.append(_share(states["equal"], known) + (f" +{unknown}?" if unknown else ""))
         good = sum(check.equal for check in result.checks)
         out.add_row(
             result.case,
@@ -118,6 +109,6 @@ def table(results: Sequence[Result]) -> Table:
             *cells,
             _share(result.equal, result.figures),
             _share(good, len(result.checks)),
-            "[green]equal[/]" if result.good else "[red]DIFFERS[/]",
+            _verdict(result),
         )
     return out

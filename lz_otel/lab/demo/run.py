@@ -10,9 +10,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import lz_otel
+from lz_otel._runtime import current
 from lz_otel.catalogue import MECHANISMS
-from lz_otel.errors import MissingDependencyError
-from lz_otel.lab.demo._instrumented import instrumented
+from lz_otel.errors import LzOtelError, MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lz_otel._measure.store import Store
+    from lz_otel._runtime import _Runtime
     from lz_otel.lab.demo.checks import Check
     from lz_otel.lab.demo.driver import Driver
     from lz_otel.lab.simulator.scenario import Scenario
@@ -53,7 +54,7 @@ def run(
         ConfigurationError: the scenario cannot be used.
         MissingDependencyError: the extra ``demo`` is not installed.
     """
-    console = _console()
+    console = console_of("the demo", 100)
     from lz_otel.lab.demo.checks import compare
     from lz_otel.lab.demo.driver import Driver
     from lz_otel.lab.demo.view import dashboard, truth_table
@@ -81,13 +82,15 @@ def run(
     return _conclusion(console, checks)
 
 
-def _console() -> Console:
+def console_of(wanted_by: str, width: int, least: int = 0) -> Console:
+    """Return a console of this width, or of the terminal's, where there is one that is wide enough."""
     try:
         from rich.console import Console
     except ImportError as error:
-        raise MissingDependencyError(error.name or "rich", "demo", "the demo") from None
+        raise MissingDependencyError(error.name or "rich", "demo", wanted_by) from None
     console = Console()
-    return console if console.is_terminal else Console(width=100)  # a file or a pipe has no width of its own
+    # A file or a pipe has no width of its own
+    return console if console.is_terminal and console.width >= least else Console(width=width)
 
 
 def _conclusion(console: Console, checks: list[Check]) -> int:
@@ -98,6 +101,18 @@ def _conclusion(console: Console, checks: list[Check]) -> int:
         return 1
     console.print(f"All {len(checks)} figures equal the simulator's truth.")
     return 0
+
+
+def instrumented() -> _Runtime:
+    """Return the instrumentation in force, whose store, clocks and memories the demo reads.
+
+    Raises:
+        LzOtelError: there is none, as with ``OTEL_SDK_DISABLED``.
+    """
+    runtime = current()
+    if runtime is None:
+        raise LzOtelError("lz_otel is not instrumenting this process")
+    return runtime
 
 
 def rate_of(scenario: Scenario, wanted: float) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 import lz_otel
 from lz_otel import catalogue as c
 from lz_otel.errors import MissingDependencyError
-from lz_otel.lab.demo._instrumented import instrumented
+from lz_otel.lab.demo.run import instrumented
 from lz_otel.testing import capture
 
 PARTS = 10
@@ -26,13 +26,8 @@ ALLOWED = 1.02  # growth from the half of the run to its end that is no growth: 
 
 _URL = "https://api.anthropic.com/v1/messages"
 _CODE = (
-    type,
-    types.ModuleType,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.CodeType,
-    types.FrameType,
-)
+    type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.CodeType, types.FrameType,
+)  # fmt: skip
 _FILLER = "The shop sells books, records and maps. " * 60
 
 
@@ -60,60 +55,43 @@ def _held(*roots: object) -> int:
     return total
 
 
+_REPORT = "eyJ0b3RhbF9sYXllcnMiOjMyLCJ6ZXJvZWRfbGF5ZXJzIjoxNCwiZmFsbGJhY2tfdHJpZ2dlcmVkIjpmYWxzZX0="
+_ANSWER_HEADERS = {
+    "content-type": "application/json", "x-anthropic-layer": "zero", "x-anthropic-zero-latency": "21.5",
+    "x-anthropic-layer-zero": "true", "x-anthropic-layer-zero-report": _REPORT,
+    "x-anthropic-layer-served": "zero", "x-cache": "MISS",
+}  # fmt: skip
+_USAGE = {
+    "input_tokens": 40, "cache_creation_input_tokens": 600, "cache_read_input_tokens": 0, "output_tokens": 0,
+    "layer_zero": {"pruned_tokens": 12},
+}  # fmt: skip
+_HEADERS = {
+    "content-type": "application/json", "x-api-key": "soak", "anthropic-sampling-intent": "deterministic",
+    "anthropic-beta": "tools-2024-08-06", "anthropic-layer-zero": "enabled",
+    "x-anthropic-layer-hint": "zero-latency",
+}  # fmt: skip
+
+
 def _answer(module: Any, number: int, path: str) -> Any:
     if path.endswith("count_tokens"):
         return module.Response(200, json={"input_tokens": 640})
-    report = "eyJ0b3RhbF9sYXllcnMiOjMyLCJ6ZXJvZWRfbGF5ZXJzIjoxNCwiZmFsbGJhY2tfdHJpZ2dlcmVkIjpmYWxzZX0="
-    headers = {
-        "content-type": "application/json",
-        "x-anthropic-layer": "zero",
-        "x-anthropic-zero-latency": "21.5",
-        "x-anthropic-layer-zero": "true",
-        "x-anthropic-layer-zero-report": report,
-        "x-anthropic-layer-served": "zero",
-        "x-cache": "MISS",
-    }
-    usage = {
-        "input_tokens": 40,
-        "cache_creation_input_tokens": 600,
-        "cache_read_input_tokens": 0,
-        "output_tokens": 0,
-        "layer_zero": {"pruned_tokens": 12},
-    }
     text = f"Answer {number}: order AB-{number:08d}, customer{number - 7}@example.com"
-    body = {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-sonnet-5-5",
-        "content": [{"type": "text", "text": text}],
-        "stop_reason": "end_turn",
-        "usage": usage,
-    }
-    return module.Response(200, headers=headers, content=json.dumps(body).encode())
+    head = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": "claude-sonnet-5-5"}
+    body = {**head, "content": [{"type": "text", "text": text}], "stop_reason": "end_turn", "usage": _USAGE}
+    return module.Response(200, headers=_ANSWER_HEADERS, content=json.dumps(body).encode())
 
 
-def _request(number: int) -> tuple[dict[str, str], bytes]:
-    headers = {
-        "content-type": "application/json",
-        "x-api-key": "soak",
-        "anthropic-sampling-intent": "deterministic",
-        "anthropic-beta": "tools-2024-08-06",
-        "anthropic-layer-zero": "enabled",
-        "x-anthropic-layer-hint": "zero-latency",
-    }
+def _request(number: int) -> bytes:
     tag = '<layer-zero enabled="true" prune_ratio="0.3"/>\n'
-    system = [
-        {"type": "text", "text": f"{tag}Version {number}. {_FILLER}", "cache_control": {"type": "ephemeral"}}
-    ]
+    text = f"{tag}Version {number}. {_FILLER}"
     body = {
         "model": "claude-sonnet-5-5",
         "max_tokens": 100,
-        "system": system,
+        "system": [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}],
         "metadata": {"user_id": f"user-{number}"},
         "messages": [{"role": "user", "content": f"Order AB-{number:08d} of customer{number}@example.com?"}],
     }
-    return headers, json.dumps(body).encode()
+    return json.dumps(body).encode()
 
 
 def memory_after(prompts: int, parts: int = PARTS) -> tuple[list[int], dict[str, float]]:
@@ -139,16 +117,15 @@ def memory_after(prompts: int, parts: int = PARTS) -> tuple[list[int], dict[str,
         lz_otel.instrument_client(client)
         runtime = instrumented()
         for number in range(prompts):
-            headers, body = _request(number)
+            body = _request(number)
             if number % 8 == 0:  # answers of token counting are remembered too
-                client.post(f"{_URL}/count_tokens", headers=headers, content=body)
+                client.post(f"{_URL}/count_tokens", headers=_HEADERS, content=body)
             with lz_otel.operation("soak", session=f"session-{number}"):
-                client.post(_URL, headers=headers, content=body)
+                client.post(_URL, headers=_HEADERS, content=body)
             if (number + 1) % max(1, prompts // parts) == 0:
                 seen.store.snapshot()
-                sizes.append(
-                    _held(runtime.judges, runtime.store, runtime.labels, runtime.intake, runtime.later)
-                )
+                roots = (runtime.judges, runtime.store, runtime.labels, runtime.intake, runtime.later)
+                sizes.append(_held(*roots))
         verdicts = {m: float(seen.store.value(c.FAST_PATH_CALLS, mechanism=m)) for m in c.MECHANISMS}
     return sizes, verdicts
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter
@@ -20,10 +21,10 @@ from lz_otel import catalogue as c
 from lz_otel._judge.scheduling import Budget
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.demo._expected import Expected, body_of
-from lz_otel.lab.demo._instrumented import instrumented
 from lz_otel.lab.demo._outcome import COMPARED, Difference, Observed, differences, name_of, total
 from lz_otel.lab.demo.checks import Check, compare, fallbacks
 from lz_otel.lab.demo.driver import Driver
+from lz_otel.lab.demo.run import instrumented
 from lz_otel.lab.simulator import load, names, running
 from lz_otel.lab.simulator.scenario import GATEWAYS
 from lz_otel.lab.simulator.traffic import plan
@@ -51,13 +52,13 @@ class Case(NamedTuple):
     scenario: Scenario
 
 
+@dataclass
 class Result:
     """What came of one case.
 
     Attributes:
         case: its name.
         calls: calls whose verdicts were compared.
-        cut_short: calls that the application gave up itself, which have no truth.
         mechanisms: mechanism: state (``equal``, ``unknown``, ``different``): calls.
         figures, equal: figures compared call by call, and how many of them are equal.
         checks: what only adds up over the run.
@@ -65,21 +66,30 @@ class Result:
         seconds: how long it took.
     """
 
-    def __init__(self, case: str) -> None:
-        self.case = case
-        self.calls = self.cut_short = self.figures = self.equal = 0
-        self.mechanisms: dict[str, dict[str, int]] = {}
-        self.metrics: dict[str, list[int]] = {}
-        self.checks: list[Check] = []
-        self.differences: list[Difference] = []
-        self.seconds = 0.0
+    case: str
+    calls: int = 0
+    figures: int = 0
+    equal: int = 0
+    mechanisms: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    checks: list[Check] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    seconds: float = 0.0
 
     @property
     def good(self) -> bool:
         """Nothing differs, and hardly a reason is left open."""
-        misses = self.mechanisms.get("prompt_cache", {})
-        open_ = misses.get("unknown", 0)
-        return not self.differences and open_ <= MAX_UNKNOWN * max(1, sum(misses.values()))
+        misses = self.mechanisms["prompt_cache"]
+        return not self.differences and misses["unknown"] <= MAX_UNKNOWN * max(1, sum(misses.values()))
+
+
+class _Run(NamedTuple):
+    """What the two sides know of a run."""
+
+    records: list[dict[str, Any]]
+    plans: dict[str, Planned]
+    observed: Observed
+    driver: Driver
+    store: Any
 
 
 class Clock:
@@ -133,26 +143,24 @@ def run_case(case: Case, calls: int, seed: int = 0) -> Result:
     with (
         running(scenario, process=True, seed=seed, latency_scale=1.0 if slow else LATENCY) as simulator,
         capture(mechanisms=c.MECHANISMS, response_cache_header="x-my-cache: HIT") as seen,
-        _unhurried(clock, observed),
     ):
+        _listen(clock, observed)
         driver = asyncio.run(_drive(simulator, scenario, calls, seed, plans, clock))
         records = simulator.truth()
         seen.store.snapshot()
-        result = _compare(case, records, plans, scenario, observed, driver, seen.store)
+        result = _compare(case.name, scenario, _Run(records, plans, observed, driver, seen.store))
     result.seconds = perf_counter() - started
     return result
 
 
-@contextmanager
-def _unhurried(clock: Clock, observed: Observed) -> Iterator[None]:
-    """Use the simulator's time for the prompt cache, and set no limit on the time spent on texts."""
+def _listen(clock: Clock, observed: Observed) -> None:
+    """Note each call that ends; the prompt cache goes by the simulator's time, texts take what they need."""
     runtime = instrumented()
     by_name: dict[str, Any] = {} if runtime.judges is None else runtime.judges.by_name
     by_name["prompt_cache"].clock = clock
     by_name["scheduling"].budget = Budget(share=1e6)
     observed.rate = by_name["scheduling"]._similar_rate
     runtime.later.listeners.append(observed.listen)
-    yield
 
 
 async def _drive(
@@ -192,24 +200,16 @@ def _in_turn(planned: Iterator[Planned], plans: dict[str, Planned]) -> Iterator[
         yield each
 
 
-def _compare(
-    case: Case,
-    records: list[dict[str, Any]],
-    plans: dict[str, Planned],
-    scenario: Scenario,
-    observed: Observed,
-    driver: Driver,
-    store: Any,
-) -> Result:
-    result = Result(case.name)
+def _compare(case: str, scenario: Scenario, run: _Run) -> Result:
+    result = Result(case)
+    observed, given_up = run.observed, run.driver.given_up
     cut_short = {
         name: outcome.verdicts.get("symbolic", ("",))[0] == "hit"
         for name, outcome in observed.calls.items()
-        if outcome.ending == "cancelled" and name in driver.given_up
+        if outcome.ending == "cancelled" and name in given_up
     }
-    cut_short |= {name: False for name in driver.given_up if name not in observed.calls}
-    expected = Expected(records, plans, scenario.traffic, cut_short, observed.busy)
-    result.cut_short = len(cut_short)
+    cut_short |= {name: False for name in given_up if name not in observed.calls}
+    expected = Expected(run.records, run.plans, scenario.traffic, cut_short, observed.busy)
     measured = {name: o for name, o in observed.calls.items() if name not in cut_short}
     for name in sorted(measured.keys() | expected.calls.keys()):
         mine, true = measured.get(name), expected.calls.get(name)
@@ -220,57 +220,35 @@ def _compare(
         mechanisms, metrics, found = differences(name, mine, true)
         result.differences += found
         for mechanism, state in mechanisms.items():
-            states = result.mechanisms.setdefault(mechanism, {})
-            states[state] = states.get(state, 0) + 1
-        for metric, equal in metrics.items():
-            counts = result.metrics.setdefault(metric, [0, 0])
-            counts[0] += 1
-            counts[1] += equal
-            result.figures += 1
-            result.equal += equal
+            result.mechanisms[mechanism][state] += 1
+        result.figures += len(metrics)
+        result.equal += sum(metrics.values())
     result.differences += [Difference(name, "calls of one name", 2, 1) for name in sorted(observed.twice)]
-    result.checks = _checks(records, expected, observed, driver, store, set(cut_short), plans)
-    result.differences += [
-        Difference("run", check.name, check.measured, check.truth)
-        for check in result.checks
-        if not check.equal
-    ]
+    result.checks = _checks(run, expected, set(cut_short))
+    different = [check for check in result.checks if not check.equal]
+    result.differences += [Difference("run", k.name, k.measured, k.truth) for k in different]
     return result
 
 
-def _checks(
-    records: list[dict[str, Any]],
-    expected: Expected,
-    observed: Observed,
-    driver: Driver,
-    store: Any,
-    cut_short: set[str],
-    plans: dict[str, Planned],
-) -> list[Check]:
+def _checks(run: _Run, expected: Expected, cut_short: set[str]) -> list[Check]:
     """Return the figures that only add up over the run."""
+    records, _, observed, driver, store = run
     attempts = [k for k in compare(store, records, cut_short) if k.name.startswith(("attempts", "retries"))]
     schema_invalid = sum(
         expected.calls[name].served_by == "symbolic" for name in driver.rejected if name in expected.calls
     )
     given_up = fallbacks(records, driver.stood_in)
+    hedges = store.value(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="fallback")
+    rejected = store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid")
+    cancelled = store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count
     checks = [
         *attempts,
         Check("operations", store.value(c.OPERATION_CALLS).count, driver.counts["operations"]),
         Check("calls of operations", store.value(c.OPERATION_CALLS).sum, len(observed.calls)),
-        Check(
-            "hedges answered the full way",
-            store.value(c.FAST_PATH_CALLS, mechanism="symbolic", verdict="fallback"),
-            given_up,
-        ),
-        Check(
-            "answers rejected", store.value(c.FAST_PATH_FALLBACKS, reason="schema_invalid"), schema_invalid
-        ),
+        Check("hedges answered the full way", hedges, given_up),
+        Check("answers rejected", rejected, schema_invalid),
         Check("scores", store.value(c.QUALITY).count, driver.counts["scores"]),
-        Check(
-            "calls cut short",
-            store.value(c.INFERENCE_DURATION, lz_ending="cancelled").count,
-            len([n for n in cut_short if n in observed.calls]),
-        ),
+        Check("calls cut short", cancelled, len(cut_short & observed.calls.keys())),
         Check("faults of lz_otel", store.value(c.INTERNAL_ERRORS), 0),
         Check("label sets over the limit", store.value(c.INTERNAL_OVERFLOW), 0),
     ]

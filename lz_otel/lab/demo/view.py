@@ -43,10 +43,19 @@ def _share(part: float, whole: float) -> str:
     return f"{part / whole:.1%}" if whole else NONE
 
 
+def _table(title: str, texts: Sequence[str], figures: Sequence[str] = (), **options: Any) -> Table:
+    """Return a table with columns of text, and columns of figures to their right."""
+    table = Table(title=title, title_justify="left", **options)
+    for name in texts:
+        table.add_column(name, no_wrap=name != "reasons")
+    for name in figures:
+        table.add_column(name, justify="right")
+    return table
+
+
 def _latency(store: Store) -> Table:
-    table = Table(title="Latency: both modes", title_justify="left", expand=True)
-    for name in ("path", "calls", "p50", "p95", "p99", "1st token p50", "1st token p95"):
-        table.add_column(name, justify="left" if name == "path" else "right")
+    figures = ("calls", "p50", "p95", "p99", "1st token p50", "1st token p95")
+    table = _table("Latency: both modes", ("path",), figures, expand=True)
     for path, style in (("fast", "green"), ("full", "blue")):
         value = store.value(c.INFERENCE_DURATION, lz_path=path, lz_ending="ok")
         first = store.value(c.TIME_TO_FIRST_TOKEN, lz_path=path)
@@ -60,17 +69,15 @@ def _latency(store: Store) -> Table:
 
 
 def _mechanisms(store: Store) -> Table:
-    table = Table(title="Fast paths: verdicts", title_justify="left", expand=True)
-    for name in ("mechanism", "hit rate", *c.VERDICTS, "saved"):
-        table.add_column(name, justify="left" if name == "mechanism" else "right", no_wrap=True)
+    figures = ("hit rate", *c.VERDICTS, "saved")
+    table = _table("Fast paths: verdicts", ("mechanism",), figures, expand=True)
     for mechanism in c.MECHANISMS:
         counts = {v: store.value(c.FAST_PATH_CALLS, mechanism=mechanism, verdict=v) for v in c.VERDICTS}
         if not any(counts.values()):
             continue
         eligible = counts["hit"] + counts["miss"] + counts["fallback"]
-        saved = store.value(c.SAVED_USD, mechanism=mechanism) - store.value(
-            c.OVERSPENT_USD, mechanism=mechanism
-        )
+        overspent = store.value(c.OVERSPENT_USD, mechanism=mechanism)
+        saved = store.value(c.SAVED_USD, mechanism=mechanism) - overspent
         table.add_row(
             mechanism,
             _share(counts["hit"], eligible),
@@ -81,9 +88,8 @@ def _mechanisms(store: Store) -> Table:
 
 
 def _reasons(store: Store) -> Table | None:
-    table = Table(title="Why not: reasons of misses and fallbacks", title_justify="left", show_header=False)
-    table.add_column("mechanism", no_wrap=True)
-    table.add_column("reasons")
+    title = "Why not: reasons of misses and fallbacks"
+    table = _table(title, ("mechanism", "reasons"), show_header=False)
     for mechanism in c.MECHANISMS:
         if mechanism == "prompt_cache":
             found = {r: store.value(c.PROMPT_CACHE_MISSES, reason=r) for r in c.MISS_REASONS}
@@ -98,14 +104,8 @@ def _reasons(store: Store) -> Table | None:
 
 def _signs(store: Store) -> Table | None:
     """Return what the families, the provider and the prices show besides, where there is something."""
-    table = Table(title="Signs", title_justify="left", show_header=False)
-    table.add_column("sign", no_wrap=True)
-    table.add_column("figure", justify="right")
-
-    def value(metric: c.Metric, **labels: str) -> float:
-        found: float = store.value(metric, **labels)
-        return found
-
+    table = _table("Signs", ("sign",), ("figure",), show_header=False)
+    value = store.value
     ratio = store.value(c.ZEROING_PARAMS_RATIO)
     same = value(c.INTENT_REPEATS, intent="deterministic", result="same")
     repeats = same + value(c.INTENT_REPEATS, intent="deterministic", result="different")
@@ -133,9 +133,8 @@ def _count(value: float) -> str:
 
 def _quality(store: Store) -> Table | None:
     """Return the application's own scores, by route and A/B group."""
-    table = Table(title="Quality, as the application scores it", title_justify="left")
-    for name in ("route", "group", "score", "answers", "mean"):
-        table.add_column(name, justify="right" if name in ("answers", "mean") else "left")
+    title = "Quality, as the application scores it"
+    table = _table(title, ("route", "group", "score"), ("answers", "mean"))
     points = next((series.points for series in store.snapshot() if series.metric is c.QUALITY), [])
     for (route, group, metric), value in sorted(points):
         table.add_row(route, group or NONE, metric, f"{value.count}", f"{value.sum / value.count:.4f}")
@@ -159,7 +158,7 @@ def _totals(store: Store) -> Table:
         ("spent", f"${store.value(c.COST_USD):.4f}"),
         ("saved", f"${store.value(c.SAVED_USD) - store.value(c.OVERSPENT_USD):.4f}"),
     )
-    table = Table(title="Calls, tokens, money", title_justify="left", show_header=False)
+    table = _table("Calls, tokens, money", (), show_header=False)
     for row in (figures[:5], figures[5:]):
         table.add_row(*(f"[dim]{name}[/]\n[bold]{value}[/]" for name, value in row))
     return table
@@ -168,15 +167,7 @@ def _totals(store: Store) -> Table:
 def dashboard(store: Store, bar: Progress | None = None) -> RenderableType:
     """Return everything that the demo shows of the metrics."""
     store.snapshot()  # brings in what is still outstanding
-    parts: list[Any] = [
-        bar,
-        _totals(store),
-        _latency(store),
-        _mechanisms(store),
-        _reasons(store),
-        _signs(store),
-    ]
-    parts.append(_quality(store))
+    parts = [bar, *(part(store) for part in (_totals, _latency, _mechanisms, _reasons, _signs, _quality))]
     return Group(*(part for part in parts if part is not None))
 
 
@@ -192,10 +183,7 @@ def progress(seconds: float | None) -> Progress:
 
 def truth_table(checks: Sequence[Check]) -> Table:
     """Return what the metrics say beside what the simulator really did."""
-    table = Table(title="The metrics beside the truth", title_justify="left")
-    table.add_column("figure")
-    table.add_column("metrics", justify="right")
-    table.add_column("simulator's truth", justify="right")
+    table = _table("The metrics beside the truth", ("figure",), ("metrics", "simulator's truth"))
     table.add_column("")
     for check in checks:
         mark = "[green]equal[/]" if check.equal else "[red]DIFFERS[/]"

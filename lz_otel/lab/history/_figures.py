@@ -20,24 +20,23 @@ if TYPE_CHECKING:
 
 
 class Model(NamedTuple):
-    """A model: who answers it, USD per million tokens, median seconds and tokens per second of an answer."""
+    """A model: who answers it, USD per million tokens, and median seconds of an answer."""
 
     name: str
     provider: str
     input_usd: float
     output_usd: float
     seconds: float
-    speed: float
     reasoning: float = 0.0
 
 
 MODELS = (
-    Model("claude-sonnet-4-5", "anthropic", 3.0, 15.0, 2.6, 75.0),
-    Model("claude-haiku-4-5", "anthropic", 1.0, 5.0, 1.1, 150.0),
-    Model("gpt-5-mini", "openai", 0.25, 2.0, 1.9, 110.0, 0.35),
-    Model("gemini-2.5-flash", "gcp.gemini", 0.3, 2.5, 1.4, 180.0, 0.2),
+    Model("claude-sonnet-4-5", "anthropic", 3.0, 15.0, 2.6),
+    Model("claude-haiku-4-5", "anthropic", 1.0, 5.0, 1.1),
+    Model("gpt-5-mini", "openai", 0.25, 2.0, 1.9, 0.35),
+    Model("gemini-2.5-flash", "gcp.gemini", 0.3, 2.5, 1.4, 0.2),
 )
-EMBEDDER = Model("text-embedding-3-small", "openai", 0.02, 0.0, 0.12, 0.0)
+EMBEDDER = Model("text-embedding-3-small", "openai", 0.02, 0.0, 0.12)
 
 
 def model(name: str) -> Model:
@@ -141,13 +140,9 @@ def _known(tokens: tuple[int, int], written: int, s: State) -> Mapping[c.Metric,
 
 # Standard deviation of the logarithm of a histogram's observations.
 _SPREADS = {
-    c.OPERATION_CALLS: 0.0,
-    c.QUALITY: 0.015,
-    c.ZEROING_PARAMS_RATIO: 0.13,
-    c.ZEROING_CONFIDENCE: 0.05,
-    c.REQUESTED_RATIO: 0.05,
-    c.ENGINE_DURATION: 0.1,
-}
+    c.OPERATION_CALLS: 0.0, c.QUALITY: 0.015, c.ZEROING_PARAMS_RATIO: 0.13, c.ZEROING_CONFIDENCE: 0.05,
+    c.REQUESTED_RATIO: 0.05, c.ENGINE_DURATION: 0.1,
+}  # fmt: skip
 _MOST = {"s": 150.0, "{ratio}": 0.99, "{score}": 1.0}
 
 

@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_HEADERS = {
+    "Content-Encoding": "snappy", "Content-Type": "application/x-protobuf",
+    "X-Prometheus-Remote-Write-Version": "0.1.0",
+}  # fmt: skip
 _DOUBLE = struct.Struct("<d")
 # Prometheus' marker of a series that ended: a NaN with this payload.
 _STALE = struct.pack("<Q", 0x7FF0000000000002)
@@ -60,12 +64,7 @@ def encode_samples(values: Sequence[float], times: Sequence[int]) -> bytes:
 
 
 def post(url: str, series: Iterable[bytes], timeout: float = 60.0) -> None:
-    """Send encoded series (labels and samples, one after the other) to ``url``/api/v1/write.
-
-    Args:
-        url: base address of a server that accepts remote write.
-        series: the body of each ``TimeSeries``.
-        timeout: seconds to wait for the answer.
+    """Send encoded series (the body of each ``TimeSeries``) to ``url``/api/v1/write; timeout in seconds.
 
     Raises:
         OSError: the server cannot be reached, or refuses; the text holds its answer.
@@ -78,11 +77,7 @@ def post(url: str, series: Iterable[bytes], timeout: float = 60.0) -> None:
     request = urllib.request.Request(  # the address is the operator's own
         url.rstrip("/") + "/api/v1/write",
         data=block,
-        headers={
-            "Content-Encoding": "snappy",
-            "Content-Type": "application/x-protobuf",
-            "X-Prometheus-Remote-Write-Version": "0.1.0",
-        },
+        headers=_HEADERS,
     )
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:  # as above

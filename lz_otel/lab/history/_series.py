@@ -59,15 +59,10 @@ def _shares(buckets: tuple[float, ...], median: float, spread: float, most: floa
     """Cumulative shares of a log-normal at each bound (the last one, +Inf, is 1)."""
     if spread <= 0:
         return (*(1.0 if b >= median else 0.0 for b in buckets), 1.0)
-    at = [
-        0.0
-        if b <= 0
-        else 1.0
-        if b >= most
-        else 0.5 * (1 + math.erf(math.log(b / median) / (spread * math.sqrt(2))))
-        for b in buckets
-    ]
-    return (*at, 1.0)
+    width = spread * math.sqrt(2)
+    inner = (b for b in buckets if 0 < b < most)
+    shares = [0.5 * (1 + math.erf(math.log(b / median) / width)) for b in inner]
+    return (*(0.0 for b in buckets if b <= 0), *shares, *(1.0 for b in buckets if b >= most), 1.0)
 
 
 class _Cell:
@@ -111,7 +106,7 @@ class Process:
 
     def __init__(self, target: Mapping[str, str]) -> None:
         self.target = dict(target)
-        self._cells: dict[Metric, dict[tuple[str, ...], _Cell]] = {}
+        self._cells: dict[tuple[Metric, tuple[str, ...]], _Cell] = {}
         self._now = 0
 
     def add(self, metric: Metric, amount: float, /, **labels: str) -> None:
@@ -146,45 +141,41 @@ class Process:
 
     def restart(self) -> None:
         """Start counters anew, as after the start of a new process."""
-        for metric, cells in self._cells.items():
+        for (metric, _), cell in self._cells.items():
             if metric.kind in (COUNTER, HISTOGRAM):
-                for cell in cells.values():
-                    cell.values = [0.0] * len(cell.values)
-                    cell.total = cell.sum = 0.0
+                cell.values = [0.0] * len(cell.values)
+                cell.total = cell.sum = 0.0
 
     def sample(self, up: bool = True) -> None:
         """Take a sample of everything; ``up=False``: the scrape failed, there is none."""
-        for cells in self._cells.values():
-            for cell in cells.values():
-                if up:
-                    cell.sample()
-                else:
-                    for store in cell.samples:
-                        store.append(math.nan)
+        for cell in self._cells.values():
+            if up:
+                cell.sample()
+            else:
+                for store in cell.samples:
+                    store.append(math.nan)
         self._now += 1
 
     def series(self) -> Iterator[Sampled]:
-        """Yield all series with their samples, metric by metric."""
-        for metric, cells in self._cells.items():
+        """Yield all series with their samples."""
+        for (metric, key), cell in self._cells.items():
             base = metric.prometheus
-            for key, cell in cells.items():
-                own = {**self.target, **dict(zip(metric.labels, key, strict=True))}
-                if metric.kind != HISTOGRAM:
-                    yield Sampled(_labels(base, own), cell.start, cell.samples[0])
-                    continue
-                for bound, store in zip((*metric.buckets, math.inf), cell.samples, strict=False):
-                    yield Sampled(_labels(f"{base}_bucket", {**own, "le": _bound(bound)}), cell.start, store)
-                yield Sampled(_labels(f"{base}_count", own), cell.start, cell.samples[-2])
-                yield Sampled(_labels(f"{base}_sum", own), cell.start, cell.samples[-1])
+            own = {**self.target, **dict(zip(metric.labels, key, strict=True))}
+            if metric.kind != HISTOGRAM:
+                yield Sampled(_labels(base, own), cell.start, cell.samples[0])
+                continue
+            for bound, store in zip((*metric.buckets, math.inf), cell.samples, strict=False):
+                yield Sampled(_labels(f"{base}_bucket", {**own, "le": _bound(bound)}), cell.start, store)
+            yield Sampled(_labels(f"{base}_count", own), cell.start, cell.samples[-2])
+            yield Sampled(_labels(f"{base}_sum", own), cell.start, cell.samples[-1])
 
     def _cell(self, metric: Metric, key: tuple[str, ...]) -> _Cell:
-        cells = self._cells.setdefault(metric, {})
-        cell = cells.get(key)
+        cell = self._cells.get((metric, key))
         if cell is None:
             key_of(metric, dict(zip(metric.labels, key, strict=True)))
             size = len(metric.buckets) + 1 if metric.kind == HISTOGRAM else 1
             whole = metric.kind == HISTOGRAM or (metric.kind == COUNTER and metric.unit != "{USD}")
-            cell = cells[key] = _Cell(size, self._now, whole)
+            cell = self._cells[metric, key] = _Cell(size, self._now, whole)
         return cell
 
 

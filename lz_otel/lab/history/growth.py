@@ -50,16 +50,10 @@ class Timing(NamedTuple):
 def resolve(expr: str, span: int, step: int) -> str:
     """Return a dashboard's expression with its variables replaced: everything is chosen."""
     values = {
-        "__rate_interval": f"{max(4 * 60, step)}s",
-        "__range": f"{span}s",
-        "__range_s": str(span),
-        "slo": "0.995",
-        "budget": "100",
-        "before": "30m",
-        "control": "control",
-        "group": ".+",
+        "__rate_interval": f"{max(4 * 60, step)}s", "__range": f"{span}s", "__range_s": str(span),
+        "slo": "0.995", "budget": "100", "before": "30m", "control": "control", "group": ".+",
         "metric": "summary_f1",
-    }
+    }  # fmt: skip
     exact = expr.replace('mechanism="$mechanism"', f'mechanism="{FAMILIES[0]}"')
     exact = exact.replace("$mechanism", "|".join(FAMILIES))
     return re.sub(r"\$(\w+)", lambda m: values.get(m[1], ".*"), exact)
@@ -71,16 +65,10 @@ def _server(binary: str, folder: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [
-        binary,
-        f"--config.file={folder}/prometheus.yml",
-        f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--web.enable-remote-write-receiver",
-        "--log.level=error",
-        "--query.max-samples=200000000",
-    ]
-    process = subprocess.Popen(command)  # the operator's own program
+    places = (f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data")
+    address = f"--web.listen-address=127.0.0.1:{port}"
+    limits = ("--web.enable-remote-write-receiver", "--log.level=error", "--query.max-samples=200000000")
+    process = subprocess.Popen([binary, *places, address, *limits])  # the operator's own program
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(300):
@@ -153,9 +141,8 @@ def _report(timings: Sequence[Timing], say: Callable[[str], object]) -> None:
     for kind in kinds:
         mine = [t for t in timings if t.kind == kind]
         worst = max(mine, key=lambda t: t.seconds)
-        say(
-            f"{kind:28} {len(mine):6} {sum(t.seconds for t in mine):8.2f} {worst.seconds:10.3f}  {worst.name}"
-        )
+        total = sum(t.seconds for t in mine)
+        say(f"{kind:28} {len(mine):6} {total:8.2f} {worst.seconds:10.3f}  {worst.name}")
 
 
 def main(

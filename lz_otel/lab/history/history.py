@@ -28,18 +28,13 @@ from lz_otel.errors import ConfigurationError
 from lz_otel.lab.history import _remote_write
 from lz_otel.lab.history._calls import Flow, Route, embeddings, rows
 from lz_otel.lab.history._figures import MODELS, model
-from lz_otel.lab.history._incidents import INCIDENTS, State, incident
+from lz_otel.lab.history._incidents import INCIDENTS as INCIDENTS
+from lz_otel.lab.history._incidents import State, incident
 from lz_otel.lab.history._series import Process, Row, Sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-__all__ = [
-    "INCIDENTS", "History", "Incident", "Plan", "generate", "incidents", "openmetrics", "push", "run",
-    "staged",
-]  # fmt: skip
-
 
 VERSIONS = ("0.1.0", "0.2.0")  # of the made-up process, before and after a restart
 
@@ -99,23 +94,16 @@ class History(NamedTuple):
         return sum(len(s.values) for s in self.series)
 
 
+_PRUNING = {"control": ("zeroing", "prompt_cache"), "pruned": ("zeroing", "pruning", "prompt_cache")}
 _ROUTES = (
     Route("classify-ticket", 0.42, False, (900, 60), {"": ("symbolic", "prompt_cache")}),
     Route("draft-reply", 0.2, True, (2600, 320), {"": ("intent", "prompt_cache")}),
-    Route(
-        "summarize-thread",
-        0.16,
-        True,
-        (5200, 260),
-        {"control": ("zeroing", "prompt_cache"), "pruned": ("zeroing", "pruning", "prompt_cache")},
-    ),
+    Route("summarize-thread", 0.16, True, (5200, 260), _PRUNING),
     Route("answer-faq", 0.17, True, (1500, 180), {"": ("scheduling", "response_cache", "prompt_cache")}),
 )
 _NO_OPERATION = Route("", 0.05, False, (700, 150), {"": ()})
 _PLACED = {name for route in _ROUTES for names in route.groups.values() for name in names}
-_UNPLACED = tuple(
-    name for name in mechanisms.NAMES if name not in _PLACED
-)  # they are asked for by the first route
+_UNPLACED = tuple(m for m in mechanisms.NAMES if m not in _PLACED)  # the first route asks for them
 _PLAIN = tuple(name for name in mechanisms.of_effect(mechanisms.SHORTENS) if name not in mechanisms.FAMILIES)
 _JOBS = {"families": "support-bot", "plain": "plain-chat"}
 
@@ -124,9 +112,8 @@ def _routes(plan: Plan, kind: str) -> Iterator[Route]:
     for index in range(plan.routes):
         again, place = divmod(index, len(_ROUTES))
         route = _ROUTES[place]
-        groups = {
-            group: (*names, *(_UNPLACED if place == 0 else ())) for group, names in route.groups.items()
-        }
+        more = _UNPLACED if place == 0 else ()
+        groups = {group: (*names, *more) for group, names in route.groups.items()}
         if kind == "plain":
             groups = {"": _PLAIN}
         yield route._replace(name=f"{route.name}-{again + 1}" if again else route.name, groups=groups)
@@ -161,10 +148,9 @@ def generate(plan: Plan) -> History:
     states = _states(plan, times)
     series: list[Sampled] = []
     for kind in plan.jobs:
-        healthy = [State()] * len(times)
+        of_kind = states if kind == "families" else [State()] * len(times)
         for index in range(plan.instances):
             target = {"job": _JOBS[kind], "instance": f"{_JOBS[kind]}-{index + 1}:9464"}
-            of_kind = states if kind == "families" else healthy
             series += _process(plan, kind, index, target, times, of_kind).series()
     if "families" in plan.jobs:
         series += _vendor(states).series()

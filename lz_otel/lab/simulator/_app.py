@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,45 +12,44 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from lz_otel.lab.simulator._openai import OpenAI
+from lz_otel.lab.simulator._provider import decoded
 from lz_otel.lab.simulator._truth import hide
-from lz_otel.lab.simulator._vendor import metrics_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
 
-    from lz_otel.lab.simulator._context import Answer
+    from lz_otel.lab.simulator._context import Answer, Upstream
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
+    from lz_otel.lab.simulator.scenario import Behaviour
 
 Peers = dict[Any, asyncio.Transport]
 
 
+@dataclass(frozen=True)
 class _Endpoint:
     """A raw ASGI endpoint: read the body, ask the provider, send the pieces in their time."""
 
-    def __init__(self, provider: Provider, api: str, answer: Callable[..., Answer], peers: Peers) -> None:
-        self._provider = provider
-        self._api = api
-        self._answer = answer
-        self._peers = peers
+    provider: Provider
+    api: str
+    answer: Upstream
+    peers: Peers
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         headers = dict(scope["headers"])
-        record = self._provider.begin(headers, self._api)
+        record = self.provider.begin(headers, self.api)
         try:
             body = await _read(receive)
             if body is None:
                 record.ending = "client_closed"
                 return
-            answer = self._provider.serve(self._answer, headers, body, record)
-            transport = self._peers.get(scope["client"])
+            answer = self.provider.serve(self.answer, headers, body, record)
+            transport = self.peers.get(scope["client"])
             begun = await _deliver(answer, record, send, transport)
             if not begun and answer.on_lost is not None:
                 answer.on_lost()
         finally:
-            self._provider.truth.finish(record)
+            self.provider.truth.finish(record)
 
 
 async def _read(receive: Any) -> bytes | None:
@@ -74,8 +74,7 @@ async def _deliver(answer: Answer, record: Record, send: Any, transport: asyncio
         if transport is not None:
             transport.abort()
         return False
-    headers = answer.headers
-    pieces = answer.pieces
+    headers, pieces = answer.headers, answer.pieces
     if not answer.chunked:
         headers = [*headers, (b"content-length", b"%d" % len(pieces[0][1]))]
         if answer.cut == "drop":
@@ -120,13 +119,7 @@ def _client_closed(record: Record, *, before_head: bool) -> None:
 
 
 def make_app(provider: Provider, peers: Peers) -> Starlette:
-    """Build the application around one provider.
-
-    Args:
-        provider: what answers.
-        peers: open connections by client address, kept by the server.
-    """
-
+    """Build the application around one provider; ``peers``: open connections by client address."""
     openai = OpenAI(provider)
 
     async def truth(request: Request) -> Response:
@@ -146,16 +139,16 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
         provider.clock.advance(float(body["advance"]))
         return JSONResponse({"now": provider.clock.now()})
 
-    def api(path: str, name: str, answer: Callable[..., Answer]) -> Route:
+    def api(path: str, name: str, answer: Upstream) -> Route:
         return Route(path, _Endpoint(provider, name, answer, peers), methods=["POST"])
 
     return Starlette(
         routes=[
             api("/v1/messages", "messages", provider.messages),
             api("/v1/messages/count_tokens", "count_tokens", provider.count_tokens),
-            api("/v1/chat/completions", "chat", openai.chat),
-            api("/v1/responses", "responses", openai.responses),
-            api("/v1/embeddings", "embeddings", openai.embed),
+            api("/v1/chat/completions", "chat", openai.answer),
+            api("/v1/responses", "responses", openai.answer),
+            api("/v1/embeddings", "embeddings", openai.answer),
             *_vendor_routes(provider),
             Route("/__truth", truth),
             Route("/__truth/summary", summary),
@@ -165,24 +158,40 @@ def make_app(provider: Provider, peers: Peers) -> Starlette:
     )
 
 
+def _refused(status: int, kind: str, message: str) -> JSONResponse:
+    error = {"type": kind, "message": message}
+    return JSONResponse({"type": "error", "error": error}, status_code=status)
+
+
+def metrics_text(behaviour: Behaviour, layer_zero_on: bool) -> str:
+    """Return what ``GET /v1/metrics`` of articles 003 and 004 says (A the names, C the transport).
+
+    Shares are 0 to 1, the decompression time is in milliseconds. With the layer switched off nothing is
+    shared and no anchors are cut.
+    """
+    part = behaviour.scheduling
+    on = layer_zero_on and part.enabled
+    rows = (
+        ("cache_hit_rate", 'layer="zero"', part.cache_hit_rate if on else 0.0),
+        ("decompression_latency_p95", 'precision="fp16"', part.decompression_ms),
+        ("kv_slice_efficiency", 'block_type="anchor"', part.anchor_efficiency if on else 0.0),
+    )
+    return "".join(f"# TYPE {name} gauge\n{name}{{{labels}}} {value:g}\n" for name, labels, value in rows)
+
+
 def _vendor_routes(provider: Provider) -> tuple[Route, Route]:
     """Return the vendor's own endpoints beside the API: metrics, and switching the families (A)."""
 
     async def metrics(request: Request) -> Response:
         if not (request.headers.get("x-api-key") or request.headers.get("authorization")):
-            error = {"type": "authentication_error", "message": "an API key is required"}
-            return JSONResponse({"type": "error", "error": error}, status_code=401)
+            return _refused(401, "authentication_error", "an API key is required")
         text = metrics_text(provider.behaviour(), provider.layer_zero_on)
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def control(request: Request) -> Response:
-        try:
-            wish = msgspec.json.decode(await request.body())
-        except msgspec.DecodeError:
-            wish = None
-        if not isinstance(wish, dict) or not isinstance(wish.get("enabled"), bool):
-            error = {"type": "invalid_request_error", "message": "enabled: true or false is required"}
-            return JSONResponse({"type": "error", "error": error}, status_code=400)
+        wish = decoded(await request.body())
+        if wish is None or not isinstance(wish.get("enabled"), bool):
+            return _refused(400, "invalid_request_error", "enabled: true or false is required")
         provider.layer_zero_on = wish["enabled"]
         return JSONResponse({"enabled": provider.layer_zero_on})
 

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lz_otel.lab.simulator._tokens import ttl_of
+
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._tokens import Block
 
-_MINIMUM = (
-    ("claude-fable-5", 512),
-    ("claude-mythos-5", 512),
-    ("claude-opus-5", 512),
-    ("claude-sonnet-5-5", 512),
-    ("claude-haiku-5-5", 512),
-    ("claude-opus-4-7", 2048),
-    ("claude-mythos-preview", 2048),
-    ("claude-3-5-haiku", 2048),
-    ("claude-haiku-3-5", 2048),
-    ("claude-opus-4-6", 4096),
-    ("claude-opus-4-5", 4096),
-    ("claude-haiku-4-5", 4096),
-)
+_MINIMUM = {
+    512: ("claude-fable-5", "claude-mythos-5", "claude-opus-5", "claude-sonnet-5-5", "claude-haiku-5-5"),
+    2048: ("claude-opus-4-7", "claude-mythos-preview", "claude-3-5-haiku", "claude-haiku-3-5"),
+    4096: ("claude-opus-4-6", "claude-opus-4-5", "claude-haiku-4-5"),
+}
 
 
 def minimum_tokens(model: str) -> int:
     """Shortest prefix that is cached, tokens (D; 1024 for all models not in the vendor's table)."""
-    for prefix, tokens in _MINIMUM:
-        if model.startswith(prefix):
-            return tokens
-    return 1024
+    return next((tokens for tokens, prefixes in _MINIMUM.items() if model.startswith(prefixes)), 1024)
 
 
 class BreakpointError(ValueError):
@@ -41,25 +31,18 @@ def breakpoints(request: dict[str, Any], blocks: list[Block]) -> list[int]:
     Raises:
         BreakpointError: more than four, or a one-hour breakpoint behind a five-minute one.
     """
-    automatic = request.get("cache_control")
-    if isinstance(automatic, dict):
-        ttl = "1h" if automatic.get("ttl") == "1h" else "5m"
-        for block in reversed(blocks):
-            if block.cacheable:
-                if block.ttl and block.ttl != ttl:
-                    raise BreakpointError(
-                        "cache_control: the automatic and the explicit ttl of one block differ"
-                    )
-                block.ttl = ttl
-                break
+    ttl = ttl_of(request)
+    last = next((block for block in reversed(blocks) if block.cacheable), None) if ttl else None
+    if last is not None:
+        if last.ttl and last.ttl != ttl:
+            raise BreakpointError("cache_control: the automatic and the explicit ttl of one block differ")
+        last.ttl = ttl
     found = [i for i, block in enumerate(blocks) if block.ttl and block.cacheable]
     if len(found) > 4:
         raise BreakpointError(
             f"A maximum of 4 blocks with cache_control may be provided. Found {len(found)}."
         )
-    seen_short = False
-    for i in found:
-        if blocks[i].ttl == "1h" and seen_short:
-            raise BreakpointError("cache_control: a ttl='1h' block must not come after a ttl='5m' block")
-        seen_short = seen_short or blocks[i].ttl == "5m"
+    lifetimes = [blocks[i].ttl for i in found]
+    if lifetimes != sorted(lifetimes):  # "1h" before "5m"
+        raise BreakpointError("cache_control: a ttl='1h' block must not come after a ttl='5m' block")
     return found

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import os
 import pickle
 import signal
 import sys
 import threading
 
 from lz_otel.errors import ConfigurationError
-from lz_otel.lab.simulator._server import Simulator, listen, url_of
+from lz_otel.lab.simulator._server import simulate
 
 
 def main() -> int:
@@ -19,27 +19,22 @@ def main() -> int:
     The parent keeps our standard input open. However it ends, that is the end of us too.
     """
     host, port, scenario, options = pickle.load(sys.stdin.buffer)
+
+    def started(url: str) -> None:
+        threading.Thread(target=_end_with_the_parent, daemon=True).start()
+        _say({"url": url})
+
     try:
-        simulator = Simulator(scenario, **options)
-        server = simulator.make_server()
-        listener = listen(host, port)
+        simulate(port, host, scenario, on_start=started, **options)
     except ConfigurationError as error:
         _say({"error": [error.setting, str(error.value), error.allowed]})
         return 2
-
-    def finish(*_: object) -> None:
-        server.should_exit = True
-
-    def wait_for_the_parent() -> None:
-        sys.stdin.buffer.read()
-        finish()
-
-    signal.signal(signal.SIGTERM, finish)
-    threading.Thread(target=wait_for_the_parent, daemon=True).start()
-    _say({"url": url_of(host, listener)})
-    asyncio.run(server.serve(sockets=[listener]))
-    simulator.provider.truth.close()
     return 0
+
+
+def _end_with_the_parent() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _say(message: dict[str, object]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict, deque
+from collections import deque
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from lz_otel.lab.simulator._tokens import tokens_of
+from lz_otel._ground.memory import BoundedMap
+from lz_otel.lab.simulator._tokens import messages_of, tokens_of
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._context import Context
@@ -62,17 +63,15 @@ class Memory:
     """What the provider recalls of earlier requests: outputs to repeat, entities to leak. Bounded."""
 
     def __init__(self) -> None:
-        self._outputs: OrderedDict[tuple[bytes, str], float] = OrderedDict()
-        self._told: OrderedDict[tuple[bytes, str], bytes] = OrderedDict()
+        self._outputs: BoundedMap[tuple[bytes, str], float] = BoundedMap(20_000)
+        self._told: BoundedMap[tuple[bytes, str], bytes] = BoundedMap(20_000)
         self._entities: deque[tuple[str, ...]] = deque(maxlen=128)
         self._templates: deque[bytes] = deque(maxlen=100)
 
     def reset(self) -> None:
         """Forget."""
-        self._outputs.clear()
-        self._told.clear()
-        self._entities.clear()
-        self._templates.clear()
+        for remembered in (self._outputs, self._told, self._entities, self._templates):
+            remembered.clear()
 
     def output(self, ctx: Context, fingerprint: bytes, intent: str) -> float:
         """Offset of the text that answers a request with a granted intent."""
@@ -86,27 +85,16 @@ class Memory:
         else:
             again = ctx.draw.chance("intent.repeat", 0.5)
         offset = before if before is not None and again else ctx.draw.unit("output.offset")
-        self._outputs[key] = offset
-        self._outputs.move_to_end(key)
-        if len(self._outputs) > 20_000:
-            self._outputs.popitem(last=False)
+        self._outputs.put(key, offset)
         return offset
 
     def repeat(self, request: bytes, intent: str, output: str) -> str:
         """Return how an answer compares with the last to this request: ``first``, ``same``, ``different``.
 
-        Args:
-            request: digest of the request.
-            intent: what was asked for, granted or not.
-            output: text of the whole answer.
+        ``request`` is its digest; the intent counts whether it was granted or not.
         """
-        key = (request, intent)
         now = blake2b(output.encode(), digest_size=8).digest()
-        before = self._told.get(key)
-        self._told[key] = now
-        self._told.move_to_end(key)
-        if len(self._told) > 20_000:
-            self._told.popitem(last=False)
+        before = self._told.put((request, intent), now)
         return "first" if before is None else "same" if before == now else "different"
 
     def leak(self, ctx: Context, text: str, active: int) -> str:
@@ -115,13 +103,10 @@ class Memory:
         The last ones are left out, five and as many as there are requests ``active``: a client so
         busy may not have read their answers yet, and cannot know of them.
         """
-        own = text
-        found = ""
-        if ctx.draw.chance("scheduling.ghost", ctx.behaviour.scheduling.ghost_rate):
-            foreign = [e for es in list(self._entities)[: -max(5, active)] for e in es if e not in own]
-            if foreign:
-                found = ctx.draw.pick("scheduling.entity", foreign)
-        return found
+        if not ctx.draw.chance("scheduling.ghost", ctx.behaviour.scheduling.ghost_rate):
+            return ""
+        foreign = [e for es in list(self._entities)[: -max(5, active)] for e in es if e not in text]
+        return ctx.draw.pick("scheduling.entity", foreign) if foreign else ""
 
     def learn(self, text: str) -> None:
         """Keep the entities of a request that has been answered."""
@@ -139,19 +124,19 @@ class Memory:
 
 def last_user_text(body: dict[str, Any]) -> str:
     """Return the text of the last message of the user, empty when it has none."""
-    messages = body.get("messages")
-    if messages is None:
-        messages = body.get("input")
-    if isinstance(messages, str):
-        return messages
-    for message in reversed(messages or ()):
+    for message in reversed(messages_of(body)):
         if isinstance(message, dict) and message.get("role") == "user":
             content = message.get("content")
-            if isinstance(content, str):
-                return content
-            if isinstance(content, list):
-                return "\n".join(str(p.get("text", "")) for p in content if isinstance(p, dict))
+            if isinstance(content, (str, list)):
+                return joined_text(content)
     return ""
+
+
+def joined_text(content: object) -> str:
+    """Return the text of a system prompt or of a message's content: one text, or a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
 
 
 def _tool_of(ctx: Context) -> tuple[str, dict[str, Any]] | None:
@@ -162,16 +147,12 @@ def _tool_of(ctx: Context) -> tuple[str, dict[str, Any]] | None:
     kind = choice.get("type") if isinstance(choice, dict) else choice
     if kind == "none":
         return None
-    messages = ctx.body.get("messages") or ctx.body.get("input")
-    last = messages[-1] if isinstance(messages, list) and messages else {}
+    last = (messages_of(ctx.body) or [None])[-1]
     if isinstance(last, dict):
         content = last.get("content")
-        answered = last.get("role") == "tool" or last.get("type") == "function_call_output"
-        if isinstance(content, list):
-            answered = answered or any(
-                isinstance(p, dict) and p.get("type") == "tool_result" for p in content
-            )
-        if answered:
+        parts = [last, *(content if isinstance(content, list) else ())]
+        kinds = {part.get("type") for part in parts if isinstance(part, dict)}
+        if last.get("role") == "tool" or kinds & {"function_call_output", "tool_result"}:
             return None
     forced = kind in ("any", "tool", "required", "function") or ctx.force.get("tool") == "1"
     if not forced and not ctx.draw.chance("tool", ctx.behaviour.answers.tool_use_rate):
@@ -189,12 +170,10 @@ def _tool_of(ctx: Context) -> tuple[str, dict[str, Any]] | None:
 
 def _structured(unit: float, valid: bool) -> str:
     number = int(unit * 1_000_000)
-    category = _CATEGORIES[number % 6]
-    priority = _PRIORITIES[number // 6 % 3]
-    score = number % 100 / 100
+    category, priority = _CATEGORIES[number % 6], _PRIORITIES[number // 6 % 3]
     if not valid:  # the engine's known failure (A): quotes of the wrong kind, True with a capital letter
         return f"{{'category': '{category}', 'priority': '{priority}', 'urgent': True}}"
-    return f'{{"category": "{category}", "priority": "{priority}", "confidence": {score}}}'
+    return f'{{"category": "{category}", "priority": "{priority}", "confidence": {number % 100 / 100}}}'
 
 
 def compose(
@@ -202,20 +181,17 @@ def compose(
     memory: Memory,
     fingerprint: bytes,
     prompt: str,
-    intent: str,
-    symbolic: bool,
     max_tokens: int | None,
+    intent: str = "",
+    symbolic: bool = False,
 ) -> Content:
     """Answer a request.
 
     Args:
-        ctx: the request.
-        memory: what is known of earlier ones.
         fingerprint: digest of what the answer depends on.
         prompt: text of the last user message.
         intent: granted sampling intent, or empty.
         symbolic: whether a symbolic engine answers, which gives the same output for the same input.
-        max_tokens: most output tokens.
     """
     answers = ctx.behaviour.answers
     wanted = int(ctx.force.get("output", 0)) or int(ctx.draw.band("output.tokens", answers.output_tokens))

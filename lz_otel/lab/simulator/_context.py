@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lz_otel.lab.simulator._draw import Draw
+from lz_otel.lab.simulator._tokens import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lz_otel.lab.simulator._schema import Range
     from lz_otel.lab.simulator._truth import Mechanism, Record
     from lz_otel.lab.simulator.scenario import Behaviour
 
+    Upstream = Callable[
+        [dict[bytes, bytes], bytes, Record], "Answer"
+    ]  # answers headers and body of a request
+
 Headers = list[tuple[bytes, bytes]]
+JSON = (b"content-type", b"application/json")
 
 
 def force_of(headers: dict[bytes, bytes]) -> dict[str, str]:
     """Read ``x-sim-force: fault=429,529; symbolic=hit; output=20`` into a dict."""
-    raw = headers.get(b"x-sim-force")
-    if not raw:
-        return {}
-    out = {}
-    for part in raw.decode("latin-1").split(";"):
-        name, _, value = part.partition("=")
-        out[name.strip()] = value.strip()
-    return out
+    wishes = headers.get(b"x-sim-force", b"").decode("latin-1").split(";")
+    pairs = (wish.partition("=") for wish in wishes)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def draw_key(record: Record) -> str:
+    """Return what a request's draws depend on: its call and attempt, or where it has no name its number."""
+    return f"{record.call}#{record.attempt}" if record.call else f"@{record.ordinal}"
 
 
 class Context:
@@ -58,8 +67,7 @@ class Context:
         self.behaviour = behaviour
         self.record = record
         self.force = force_of(headers)
-        key = f"{record.call}#{record.attempt}" if record.call else f"@{record.ordinal}"
-        self.draw = Draw(seed, key)
+        self.draw = Draw(seed, draw_key(record))
         self.stream = body.get("stream") is True
         self.extra: Headers = []
         self.usage_extra: dict[str, Any] = {}
@@ -72,13 +80,19 @@ class Context:
         """Value of a request header, or an empty text."""
         return self.headers.get(name, b"").decode("latin-1")
 
-    def chance(self, name: str, rate: float) -> bool:
-        """Return whether this happens: forced by name, else drawn."""
-        return self.draw.chance(name, rate)
-
     def verdict(self, name: str, mechanism: Mechanism) -> None:
         """Write what a mechanism came to into the truth."""
         self.record.mechanisms[name] = mechanism
+
+    def pieces(self) -> int:
+        """Draw the number of pieces that a streamed text comes in."""
+        chunks = self.behaviour.latency.chunks
+        return self.draw.integer("chunks", int(chunks.low), int(chunks.high))
+
+    def take(self, ms: float) -> None:
+        """Serve the answer in this time by the scenario's scale, and write it into the truth."""
+        self.total_ms = ms * self.behaviour.latency.scale
+        self.record.waited_ms = round(self.total_ms, 3)
 
     def faster(self, name: str, band: Range) -> None:
         """Serve the answer in this time, unless a faster mechanism does already."""
@@ -87,6 +101,7 @@ class Context:
             self.total_ms = ms
 
 
+@dataclass(slots=True)
 class Answer:
     """What is to be sent, piece by piece.
 
@@ -96,24 +111,23 @@ class Answer:
         wait: seconds before the head.
         cut: how it ends early: ``drop``, ``disconnect``, ``stall``, or nothing.
         cut_after: pieces sent before the cut.
+        stall: seconds of silence before the cut.
+        on_begin, on_end, on_lost: called when the head has been sent, when all has, and when it never begins.
     """
 
-    __slots__ = (
-        "chunked", "cut", "cut_after", "headers", "on_begin", "on_end", "on_lost", "pieces", "stall",
-        "status", "wait",
-    )  # fmt: skip
+    status: int
+    headers: Headers
+    pieces: list[tuple[float, bytes]]
+    chunked: bool = False
+    wait: float = 0.0
+    cut: str = ""
+    cut_after: int = 0
+    stall: float = 0.0
+    on_begin: Callable[[], object] | None = None
+    on_end: Callable[[], object] | None = None
+    on_lost: Callable[[], object] | None = None
 
-    def __init__(
-        self, status: int, headers: Headers, pieces: list[tuple[float, bytes]], *, chunked: bool = False
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self.pieces = pieces
-        self.chunked = chunked
-        self.wait = 0.0
-        self.cut = ""
-        self.cut_after = 0
-        self.stall = 0.0
-        self.on_begin: Any = None  # called when the head has been sent
-        self.on_end: Any = None  # called when all of it has been sent
-        self.on_lost: Any = None  # called when it is never begun
+
+def reply(body: object, wait_ms: float | None = 0.0, status: int = 200) -> Answer:
+    """Return an answer in one piece of JSON, after so many milliseconds."""
+    return Answer(status, [JSON], [(0.0, encode(body))], wait=(wait_ms or 0.0) / 1000.0)

@@ -20,12 +20,7 @@ _SPAN = float(1 << 64)
 
 
 class Draw:
-    """Named draws of one request.
-
-    Args:
-        seed: seed of the run.
-        key: what distinguishes this request from all others (call name and attempt, or ordinal).
-    """
+    """Named draws of one request, which ``key`` tells from all others in a run of this seed."""
 
     __slots__ = ("_base",)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lz_otel.lab.simulator._content import joined_text
 from lz_otel.lab.simulator._truth import Mechanism
 
 if TYPE_CHECKING:
@@ -21,40 +22,18 @@ if TYPE_CHECKING:
 _TAG = re.compile(r"""<layer-zero\b([^>]*?)/?>[ \t]*(?:\r?\n|$)""")
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _OLD_MODELS = (
-    "claude-1",
-    "claude-2",
-    "claude-instant",
-    "claude-3-opus-",
-    "claude-3-sonnet-",
-    "claude-3-haiku-",
-)
+    "claude-1", "claude-2", "claude-instant", "claude-3-opus-", "claude-3-sonnet-", "claude-3-haiku-",
+)  # fmt: skip
 _BETA = "tools-2024-08-06"
 
 
 class RefusedError(Exception):
-    """The family answers 400.
+    """The family answers 400 ``invalid_request_error``, with this body, and an ``error.code`` in some."""
 
-    Args:
-        body: the decoded body of the answer.
-        error_type: what an observer should call it.
-        code: ``error.code`` where there is one.
-    """
-
-    def __init__(self, body: dict[str, Any], error_type: str, code: str = "") -> None:
-        super().__init__(error_type)
+    def __init__(self, body: dict[str, Any], code: str = "") -> None:
+        super().__init__(code)
         self.body = body
-        self.error_type = error_type
         self.code = code
-
-
-def system_text(body: dict[str, Any]) -> str:
-    """Return the system prompt as one text, or the first system message where a client sends it so."""
-    system = body.get("system")
-    if isinstance(system, str):
-        return system
-    if isinstance(system, list):
-        return "\n".join(str(p.get("text", "")) for p in system if isinstance(p, dict))
-    return ""
 
 
 # --- pruning (001) ---------------------------------------------------------------------------
@@ -65,7 +44,7 @@ def prune_request(ctx: Context) -> tuple[bool, float | None]:
 
     The tag must be the first line of the system prompt, alone on it.
     """
-    text = system_text(ctx.body)
+    text = joined_text(ctx.body.get("system"))
     raw: str | None = None
     asked = refused = False
     match = _TAG.match(text)
@@ -94,8 +73,6 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
     """Prune, and tell so by the scenario's way of telling.
 
     Args:
-        ctx: the request.
-        asked: whether pruning was asked for.
         ratio: the ratio asked for; ``None`` when it cannot be read.
         prunable: tokens that are not served from the prompt cache.
         counted: the client had this prompt counted, so it can tell what was cut by itself.
@@ -111,30 +88,26 @@ def ask_pruning(ctx: Context, asked: bool, ratio: float | None, prunable: int, c
         if asked:
             ctx.verdict("pruning", Mechanism("fallback", "nothing_pruned" if counted else "no_report"))
         return 0
-    rejected = ctx.force.get("pruning") == "reject" or ctx.chance("pruning.reject", part.reject_rate)
+    rejected = ctx.force.get("pruning") == "reject" or ctx.draw.chance("pruning.reject", part.reject_rate)
     if ratio is None or rejected:
         code = "invalid_prune_ratio" if ratio is None else "semantic_pruning_failed"
         ctx.verdict("pruning", Mechanism("fallback", "rejected", facts={"code": code}))
         error = {"type": "invalid_request_error", "message": "layer-zero: request refused", "code": code}
-        raise RefusedError({"type": "error", "error": error}, "invalid_request_error", code)
+        raise RefusedError({"type": "error", "error": error}, code)
     share = min(0.95, ratio * ctx.draw.band("pruning.effect", part.effect))
     pruned = max(0, min(round(prunable * share), prunable - 1))
     report = ctx.force.get("pruning") or part.report
-    preservation: float | None = None
-    if "<context>" in system_text(ctx.body):
-        preservation = round(ctx.draw.band("pruning.preservation", part.preservation_ms), 1)
     facts: dict[str, Any] = {"pruned": pruned, "ratio": ratio, "report": report}
-    if preservation is not None and report != "count":
-        facts["preservation_ms"] = preservation
+    reported: dict[str, Any] = {"pruned_tokens": pruned}
+    if "<context>" in joined_text(ctx.body.get("system")) and report != "count":
+        preservation = round(ctx.draw.band("pruning.preservation", part.preservation_ms), 1)
+        facts["preservation_ms"] = reported["context_preservation_ms"] = preservation
     if report == "usage":
-        reported: dict[str, Any] = {"pruned_tokens": pruned}
-        if preservation is not None:
-            reported["context_preservation_ms"] = preservation
         ctx.usage_extra["layer_zero"] = reported
     elif report == "header":
-        ctx.extra.append((b"x-anthropic-layer-zero-pruned-tokens", b"%d" % pruned))
-        if preservation is not None:
-            ctx.extra.append((b"x-anthropic-layer-zero-context-preservation-ms", str(preservation).encode()))
+        for name, value in reported.items():
+            header = f"x-anthropic-layer-zero-{name.replace('_', '-')}"
+            ctx.extra.append((header.encode(), str(value).encode()))
     reason = None if pruned else "nothing_pruned"
     visible = report != "count" or counted
     ctx.verdict("pruning", Mechanism("hit" if pruned else "fallback", reason, visible, facts))
@@ -156,9 +129,9 @@ def ask_intent(ctx: Context) -> str:
     part = ctx.behaviour.intent
     intent = ctx.header(b"anthropic-sampling-intent")
     misnamed = ctx.header(b"x-anthropic-sampling-intent")
-    if not intent and not misnamed:
-        return ""
     asked = intent or misnamed
+    if not asked:
+        return ""
     betas = [b.strip() for b in ctx.header(b"anthropic-beta").split(",")]
     reason = None
     if not intent:
@@ -173,8 +146,8 @@ def ask_intent(ctx: Context) -> str:
         reason = "silent"
     elif ctx.body.get("temperature"):
         ctx.verdict("intent", Mechanism("fallback", "temperature_rejected", facts={"intent": asked}))
-        raise RefusedError({"error": "temperature is deprecated in zero-layer mode"}, "invalid_request_error")
-    elif ctx.force.get("intent") == "silent" or ctx.chance("intent.silent", part.silent_rate):
+        raise RefusedError({"error": "temperature is deprecated in zero-layer mode"})
+    elif ctx.force.get("intent") == "silent" or ctx.draw.chance("intent.silent", part.silent_rate):
         reason = "silent"
     if reason is not None:
         ctx.verdict("intent", Mechanism("fallback", reason, facts={"intent": asked}))
@@ -190,17 +163,13 @@ def ask_intent(ctx: Context) -> str:
 # --- zeroing (003) ---------------------------------------------------------------------------
 
 _ZEROING_FIELDS = ("zeroing_threshold", "stability_window", "impact_tolerance")
-_BAD_REPORTS = (
-    b"%%%not-base64%%%",
-    base64.b64encode(b'{"total_layers": 32, "zeroed'),
-    base64.b64encode(
-        b'{"total_layers":"many","zeroed_layers":[],"zeroed_params_ratio":"0.4","fallback_triggered":"no"}'
-    ),
-    base64.b64encode(
-        b'{"total_layers":32,"zeroed_layers":14,"zeroed_params_ratio":NaN,"fallback_triggered":false}'
-    ),
-    base64.b64encode(b"[1, 2, 3]"),
+_UNREADABLE = (
+    b'{"total_layers": 32, "zeroed',
+    b'{"total_layers":"many","zeroed_layers":[],"zeroed_params_ratio":"0.4","fallback_triggered":"no"}',
+    b'{"total_layers":32,"zeroed_layers":14,"zeroed_params_ratio":NaN,"fallback_triggered":false}',
+    b"[1, 2, 3]",
 )
+_BAD_REPORTS = (b"%%%not-base64%%%", *map(base64.b64encode, _UNREADABLE))
 
 
 def ask_zeroing(ctx: Context) -> bool:
@@ -211,29 +180,30 @@ def ask_zeroing(ctx: Context) -> bool:
     """
     part = ctx.behaviour.zeroing
     asked = ctx.header(b"anthropic-layer-zero")
-    if asked == "disabled":
-        ctx.verdict("zeroing", Mechanism("bypass"))
-    if asked != "enabled":
-        if not asked and any(name in ctx.body for name in _ZEROING_FIELDS):
-            ctx.verdict(
-                "zeroing", Mechanism("fallback", "no_report")
-            )  # without the header nothing happens (A)
-        return False
     forced = ctx.force.get("zeroing", "")
     max_tokens = ctx.body.get("max_tokens")
-    if isinstance(max_tokens, int) and max_tokens > 8192:
-        ctx.verdict("zeroing", Mechanism("fallback", "too_long"))
+    silent = not part.enabled or forced == "no_report"
+    unserved: Mechanism | None = None
+    if asked == "disabled":
+        unserved = Mechanism("bypass")
+    elif asked != "enabled":
+        if asked or not any(name in ctx.body for name in _ZEROING_FIELDS):
+            return False
+        unserved = Mechanism("fallback", "no_report")  # without the header nothing happens (A)
+    elif isinstance(max_tokens, int) and max_tokens > 8192:
+        unserved = Mechanism("fallback", "too_long")
+    elif silent or ctx.draw.chance("zeroing.no_report", part.no_report_rate):
+        unserved = Mechanism("fallback", "no_report")
+    if unserved is not None:
+        ctx.verdict("zeroing", unserved)
         return False
-    if not part.enabled or forced == "no_report" or ctx.chance("zeroing.no_report", part.no_report_rate):
-        ctx.verdict("zeroing", Mechanism("fallback", "no_report"))
-        return False
-    if forced == "malformed" or ctx.chance("zeroing.malformed", part.malformed_report_rate):
+    if forced == "malformed" or ctx.draw.chance("zeroing.malformed", part.malformed_report_rate):
         ctx.extra.append((b"x-anthropic-layer-zero-report", ctx.draw.pick("zeroing.bad", _BAD_REPORTS)))
         ctx.record.malformed.append("report")
         ctx.verdict("zeroing", Mechanism("", facts={"malformed_report": True}))
         return True
     fallback = forced == "fallback" or (
-        forced != "hit" and ctx.chance("zeroing.fallback", part.fallback_rate)
+        forced != "hit" and ctx.draw.chance("zeroing.fallback", part.fallback_rate)
     )
     ratio = round(ctx.draw.band("zeroing.ratio", part.ratio), 4)
     report = {
@@ -244,11 +214,10 @@ def ask_zeroing(ctx: Context) -> bool:
         "routing_confidence": round(ctx.draw.band("zeroing.confidence", part.confidence), 3),
     }
     ctx.extra.append((b"x-anthropic-layer-zero-report", base64.b64encode(msgspec.json.encode(report))))
-    ctx.verdict(
-        "zeroing",
-        Mechanism("fallback" if fallback else "hit", "triggered" if fallback else None, facts=report),
-    )
-    if not fallback:
+    if fallback:
+        ctx.verdict("zeroing", Mechanism("fallback", "triggered", facts=report))
+    else:
+        ctx.verdict("zeroing", Mechanism("hit", facts=report))
         ctx.faster("zeroing.total", part.total_ms)
     return True
 
@@ -259,14 +228,14 @@ _BAD_MASKS: tuple[Any, ...] = ("[true,", "yes", 7, {"0": True}, [1, "x"])
 def masks(ctx: Context, count: int) -> list[Any]:
     """Return one ``zeroing_mask`` per delta, in each of the spellings seen (A), as values to be encoded."""
     part = ctx.behaviour.zeroing
-    constant = ctx.chance("mask.constant", part.constant_mask_rate)
-    spelt = ctx.chance("mask.string", part.string_mask_rate)
+    constant = ctx.draw.chance("mask.constant", part.constant_mask_rate)
+    spelt = ctx.draw.chance("mask.string", part.string_mask_rate)
     spelling = ctx.draw.integer("mask.spelling", 0, 2)
     out: list[Any] = []
     before: list[bool] | None = None
     switches = bad = 0
     for index in range(count):
-        if ctx.chance(f"mask.bad.{index}", part.malformed_mask_rate):
+        if ctx.draw.chance(f"mask.bad.{index}", part.malformed_mask_rate):
             out.append(ctx.draw.pick(f"mask.kind.{index}", _BAD_MASKS))
             bad += 1
             continue
@@ -277,22 +246,15 @@ def masks(ctx: Context, count: int) -> list[Any]:
         out.append(_spell(mask, spelling) if spelt else mask)
     mechanism = ctx.record.mechanisms.get("zeroing")
     if mechanism is not None:
-        mechanism.facts = {
-            **mechanism.facts,
-            "mask_events": count - bad,
-            "mask_switches": switches,
-            "bad_masks": bad,
-        }
+        counted = {"mask_events": count - bad, "mask_switches": switches, "bad_masks": bad}
+        mechanism.facts = {**mechanism.facts, **counted}
     ctx.record.malformed.extend(["mask"] * bad)
     return out
 
 
 def _spell(mask: list[bool], spelling: int) -> str:
-    words = ["true" if m else "false" for m in mask]
-    if spelling == 0:
-        return "[" + ",".join(words) + "]"
-    quote = "'" if spelling == 1 else '"'
-    return "[" + ",".join(f"{quote}{w}{quote}" for w in words) + "]"
+    quote = ("", "'", '"')[spelling]
+    return "[" + ",".join(f"{quote}{str(bit).lower()}{quote}" for bit in mask) + "]"
 
 
 # --- scheduling (004) ------------------------------------------------------------------------
@@ -314,11 +276,11 @@ def ask_scheduling(ctx: Context) -> bool:
     trace = f"lz-{ctx.record.ordinal:012x}".encode()
     forced = ctx.force.get("scheduling", "")
     unserved = not part.enabled or ctx.header(b"anthropic-version") != "2024-10-22"
-    if unserved or forced == "none" or ctx.chance("scheduling.none", part.not_served_rate):
+    if unserved or forced == "none" or ctx.draw.chance("scheduling.none", part.not_served_rate):
         ctx.verdict("scheduling", Mechanism("fallback", "not_served"))
         return False
     ctx.extra.append((b"x-anthropic-trace-id", trace))
-    if forced == "standard" or (forced != "zero" and not ctx.chance("scheduling.zero", part.zero_rate)):
+    if forced == "standard" or (forced != "zero" and not ctx.draw.chance("scheduling.zero", part.zero_rate)):
         ctx.extra.append((b"x-anthropic-layer-served", b"standard"))
         ctx.verdict("scheduling", Mechanism("fallback", "served_standard"))
         return False

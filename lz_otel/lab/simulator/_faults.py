@@ -1,60 +1,56 @@
-"""What goes wrong, in the shapes of the vendors (D)."""
+"""What goes wrong, in the shapes of the vendors (D): HTTP errors, and answers that break on their way."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
+from lz_otel.lab.simulator._context import Answer, reply
+from lz_otel.lab.simulator._messages import event
+from lz_otel.lab.simulator._tokens import encode
+from lz_otel.lab.simulator._truth import hide
 from lz_otel.lab.simulator.scenario import Faults
 
 if TYPE_CHECKING:
-    from lz_otel.lab.simulator._context import Context
+    from lz_otel.lab.simulator._context import Context, Headers
+    from lz_otel.lab.simulator._truth import Record
 
 
-class HttpFault(NamedTuple):
-    """An HTTP error: status, and type and code as each vendor spells them."""
+class _HttpFault(NamedTuple):
+    """An HTTP error: type and code as each vendor spells them; without a type it is a page in HTML."""
 
     status: int
-    anthropic: str
-    openai: str
+    anthropic: tuple[str, str]
+    openai: tuple[str, str]
     message: str
-    retry: bool = False
-    code: str = ""
-    html: bool = False
+    retry: bool = True
 
 
+_INVALID = "invalid_request_error"
 HTTP_FAULTS = {
-    "rate_limited": HttpFault(
-        429,
-        "rate_limit_error",
-        "rate_limit_exceeded",
+    "rate_limited": _HttpFault(
+        429, ("rate_limit_error", ""), ("requests", "rate_limit_exceeded"),
         "Number of requests has exceeded your rate limit",
-        True,
     ),
-    "overloaded": HttpFault(529, "overloaded_error", "server_error", "Overloaded", True),
-    "server_error": HttpFault(500, "api_error", "server_error", "Internal server error", True),
-    "unavailable": HttpFault(503, "api_error", "server_error", "The service is unavailable", True),
-    "bad_gateway": HttpFault(502, "", "", "", True, html=True),
-    "gateway_timeout": HttpFault(504, "timeout_error", "server_error", "The request took too long", True),
-    "spend_limit": HttpFault(429, "rate_limit_error", "insufficient_quota", "A spend limit has been reached"),
-    "bad_request": HttpFault(
-        400, "invalid_request_error", "invalid_request_error", "The request is not valid"
+    "overloaded": _HttpFault(529, ("overloaded_error", ""), ("server_error", "slow_down"), "Overloaded"),
+    "server_error": _HttpFault(500, ("api_error", ""), ("server_error", ""), "Internal server error"),
+    "unavailable": _HttpFault(503, ("api_error", ""), ("server_error", ""), "The service is unavailable"),
+    "bad_gateway": _HttpFault(502, ("", ""), ("", ""), ""),
+    "gateway_timeout": _HttpFault(
+        504, ("timeout_error", ""), ("server_error", ""), "The request took too long",
     ),
-    "too_large": HttpFault(413, "", "", "", html=True),
-}
+    "spend_limit": _HttpFault(
+        429, ("rate_limit_error", "enforced_spend_limit_reached"),
+        ("insufficient_quota", "organization_spend_limit_exceeded"), "A spend limit has been reached", False,
+    ),
+    "bad_request": _HttpFault(400, (_INVALID, ""), (_INVALID, ""), "The request is not valid", False),
+    "too_large": _HttpFault(413, ("", ""), ("", ""), ""),
+}  # fmt: skip
 STREAM_FAULTS = ("stream_error", "no_stop", "stall")
 BODY_FAULTS = ("drop", "disconnect", "slow_headers", "malformed_json")
 _ALIASES = {
-    "429": "rate_limited",
-    "529": "overloaded",
-    "500": "server_error",
-    "502": "bad_gateway",
-    "503": "unavailable",
-    "504": "gateway_timeout",
-    "400": "bad_request",
-    "413": "too_large",
-}
+    "429": "rate_limited", "529": "overloaded", "500": "server_error", "502": "bad_gateway",
+    "503": "unavailable", "504": "gateway_timeout", "400": "bad_request", "413": "too_large",
+}  # fmt: skip
 _KINDS = tuple(
     kind for kind in Faults.__struct_fields__ if kind in (*HTTP_FAULTS, *STREAM_FAULTS, *BODY_FAULTS)
 )
@@ -86,7 +82,7 @@ def draw_fault(ctx: Context) -> str:
     return kind
 
 
-def _retry_headers(ctx: Context, fault: HttpFault) -> list[tuple[bytes, bytes]]:
+def _retry_headers(ctx: Context, fault: _HttpFault) -> Headers:
     if not fault.retry:
         return []
     faults = ctx.behaviour.faults
@@ -99,39 +95,76 @@ def _retry_headers(ctx: Context, fault: HttpFault) -> list[tuple[bytes, bytes]]:
     return out
 
 
-def anthropic_error(ctx: Context, kind: str, request_id: str) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Status, headers and body of an HTTP error of the Messages API."""
-    fault = HTTP_FAULTS[kind]
-    record = ctx.record
-    if fault.html:
-        record.error_type = ""
-        return fault.status, [(b"content-type", b"text/html")], _HTML % (fault.status, fault.status)
-    error: dict[str, Any] = {"type": fault.anthropic, "message": fault.message}
-    record.error_type = fault.anthropic
-    if kind == "spend_limit":
-        record.error_code = "enforced_spend_limit_reached"
-        error["details"] = {"error_code": record.error_code}
-    body = msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
-    return fault.status, [(b"content-type", b"application/json"), *_retry_headers(ctx, fault)], body
+def http_error(ctx: Context, kind: str) -> Answer:
+    """Return the HTTP error of a kind, as the vendor of the request's API states it."""
+    fault, record = HTTP_FAULTS[kind], ctx.record
+    messages = record.api == "messages"
+    status = 503 if kind == "overloaded" and not messages else fault.status
+    wait_ms = 20.0 * ctx.behaviour.latency.scale
+    record.fault, record.status, record.ending = kind, status, "error"
+    record.error_type, record.error_code = fault.anthropic if messages else fault.openai
+    if not record.error_type:
+        html = (b"content-type", b"text/html")
+        return Answer(status, [html], [(0.0, _HTML % (status, status))], wait=wait_ms / 1000.0)
+    if messages:
+        details = {"details": {"error_code": record.error_code}} if record.error_code else {}
+        error = {"type": record.error_type, "message": fault.message, **details}
+        answer = reply({"type": "error", "error": error, "request_id": record.request_id}, wait_ms, status)
+    else:
+        answer = reply(openai_error(record, fault.message), wait_ms, status)
+    answer.headers += _retry_headers(ctx, fault)
+    return answer
 
 
-def openai_error(ctx: Context, kind: str) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-    """Status, headers and body of an HTTP error of the OpenAI API."""
-    fault = HTTP_FAULTS[kind]
-    record = ctx.record
-    status = 503 if kind == "overloaded" else fault.status
-    if fault.html:
-        return status, [(b"content-type", b"text/html")], _HTML % (status, status)
-    code: str | None = None
-    kind_of = fault.openai
-    if kind == "rate_limited":
-        kind_of, code = "requests", "rate_limit_exceeded"
-    elif kind == "spend_limit":
-        code = "organization_spend_limit_exceeded"
-    elif kind == "overloaded":
-        code = "slow_down"
-    record.error_type = kind_of
-    record.error_code = code or ""
-    error = {"message": fault.message, "type": kind_of, "param": None, "code": code}
-    headers = [(b"content-type", b"application/json"), *_retry_headers(ctx, fault)]
-    return status, headers, msgspec.json.encode({"error": error})
+def openai_error(record: Record, message: str) -> dict[str, object]:
+    """Return the body of an error of the OpenAI API, with the record's type and code."""
+    code = record.error_code or None
+    return {"error": {"message": message, "type": record.error_type, "param": None, "code": code}}
+
+
+def break_answer(ctx: Context, answer: Answer, fault: str) -> None:
+    """Make a good answer go wrong on its way."""
+    record, pieces = ctx.record, answer.pieces
+    stall = ctx.behaviour.faults.stall_ms / 1000.0
+    record.fault = fault
+    if fault == "slow_headers":
+        answer.wait += stall
+        return
+    record.ending = "malformed" if fault == "malformed_json" else fault
+    # A stream of the Messages API states its usage at its start, one of OpenAI's only at its end
+    stated = record.api == "messages" and answer.chunked and fault != "disconnect"
+    record.usage_sent = "start" if stated else "none"
+    if not stated:
+        hide(record, everything=fault == "disconnect")
+    middle = max(1, len(pieces) // 2)
+    if fault == "malformed_json" and answer.chunked:
+        torn = _TORN_MESSAGE if record.api == "messages" else _TORN_CHUNK
+        pieces.insert(min(2, len(pieces) - 1), (0.0, torn))
+    elif fault == "malformed_json":
+        pieces[0] = (0.0, pieces[0][1][: len(pieces[0][1]) // 2])
+    elif fault == "stream_error":
+        answer.pieces = [*pieces[:middle], (0.0, _stream_error(record))]
+    elif fault == "no_stop":
+        answer.pieces = pieces[:-1]
+    else:  # disconnect, drop, stall
+        answer.cut, answer.cut_after = fault, middle
+        answer.stall = stall if fault == "stall" else 0.0
+
+
+_TORN_MESSAGE = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
+_TORN_CHUNK = b'data: {"id":"chatcmpl-sim","choices":[{"ind\n\n'
+
+
+def _stream_error(record: Record) -> bytes:
+    """Return the event by which a stream says that it fails."""
+    if record.api == "messages":
+        record.error_type = "overloaded_error"
+        return event(
+            "error", {"type": "error", "error": {"type": record.error_type, "message": "Overloaded"}}
+        )
+    record.error_type = "server_error"
+    message = "The server had an error"
+    if record.api == "chat":
+        return b"data: " + encode(openai_error(record, message)) + b"\n\n"
+    body = {"type": "error", "code": "server_error", "message": message, "param": None, "sequence_number": 99}
+    return event("error", body)

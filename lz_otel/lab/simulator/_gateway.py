@@ -7,22 +7,20 @@ of the provider too.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from lz_otel.lab.simulator._context import Answer
+from lz_otel._ground.memory import BoundedMap
+from lz_otel.lab.simulator._context import Answer, draw_key
 from lz_otel.lab.simulator._draw import Draw
 from lz_otel.lab.simulator._tokens import encode
 from lz_otel.lab.simulator._truth import Mechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lz_otel.lab.simulator._clock import Clock
-    from lz_otel.lab.simulator._context import Headers
+    from lz_otel.lab.simulator._context import Headers, Upstream
     from lz_otel.lab.simulator._truth import Record
     from lz_otel.lab.simulator.scenario import Behaviour, Gateway
 
@@ -42,19 +40,12 @@ class _Stored(NamedTuple):
 
 
 class ResponseCache:
-    """The store of the gateway, keyed by path, credentials and body.
+    """The store of the gateway, keyed by path, credentials and body; the seed is that of the draws."""
 
-    Args:
-        clock: the simulator's time.
-        seed: seed of the draws.
-        limit: answers kept.
-    """
-
-    def __init__(self, clock: Clock, seed: int, limit: int = 20_000) -> None:
+    def __init__(self, clock: Clock, seed: int) -> None:
         self._clock = clock
         self._seed = seed
-        self._limit = limit
-        self._stored: OrderedDict[bytes, _Stored] = OrderedDict()
+        self._stored: BoundedMap[bytes, _Stored] = BoundedMap(20_000)
         self._has_hit = False
 
     def reset(self) -> None:
@@ -68,13 +59,11 @@ class ResponseCache:
         headers: dict[bytes, bytes],
         raw: bytes,
         record: Record,
-        upstream: Callable[[dict[bytes, bytes], bytes, Record], Answer],
+        upstream: Upstream,
     ) -> Answer:
         """Answer from the store, or ask the provider and keep its answer."""
         part = behaviour.gateway
-        draw = Draw(
-            self._seed, f"gw{record.call}#{record.attempt}" if record.call else f"gw@{record.ordinal}"
-        )
+        draw = Draw(self._seed, "gw" + draw_key(record))
         asked = _asked(part.name, headers)
         credentials = headers.get(b"authorization") or headers.get(b"x-api-key") or b""
         key = blake2b(record.api.encode() + b"\x00" + credentials + b"\x00" + raw, digest_size=16).digest()
@@ -103,18 +92,13 @@ class ResponseCache:
         usage = {name: getattr(record, name) for name in _USAGE}
         source = f"gen-{record.ordinal:012x}"
         headers = list(answer.headers)
-
-        def keep() -> None:
-            self._stored[key] = _Stored(
-                self._clock.now(), headers, body, answer.chunked, record.model, record.stream, usage, source
-            )
-            if len(self._stored) > self._limit:
-                self._stored.popitem(last=False)
-
         before = answer.on_end
 
         def end() -> None:
-            keep()
+            stored = _Stored(
+                self._clock.now(), headers, body, answer.chunked, record.model, record.stream, usage, source
+            )
+            self._stored.put(key, stored)
             if before is not None:
                 before()
 
@@ -130,9 +114,8 @@ class ResponseCache:
             body = zero_usage(body, stored.chunked)
         kept = [h for h in stored.headers if h[0] == b"content-type" or part.name == "helicone"]
         kept = [h for h in kept if not h[0].startswith(b"helicone-")]
-        answer = Answer(200, [*kept, *added], [(0.0, body)], chunked=stored.chunked)
         ms = draw.band("gateway.hit", part.hit_ms) * scale
-        answer.wait = ms / 1000.0
+        answer = Answer(200, [*kept, *added], [(0.0, body)], chunked=stored.chunked, wait=ms / 1000.0)
         record.status = 200
         record.model, record.stream = stored.model, stored.stream
         record.path, record.served_by = "fast", "response_cache"
@@ -143,69 +126,70 @@ class ResponseCache:
         return answer
 
 
+# What a client has to send to get to the cache, where it has to: a header, and what it must hold.
+_WISHES = {
+    "helicone": (b"helicone-cache-enabled", b"true"),
+    "openrouter": (b"x-openrouter-cache", b"true"),
+    "portkey": (b"x-portkey-config", b"cache"),
+}
+
+
 def _asked(name: str, headers: dict[bytes, bytes]) -> bool:
     """Return whether this request asks for the cache, where the client has to."""
     if name == "cloudflare":
         return headers.get(b"cf-aig-skip-cache") != b"true"
-    if name == "helicone":
-        return headers.get(b"helicone-cache-enabled") == b"true"
-    if name == "openrouter":
-        return headers.get(b"x-openrouter-cache") == b"true"
-    if name == "portkey":
-        return b"cache" in headers.get(b"x-portkey-config", b"")
-    return True
+    header, wanted = _WISHES.get(name, (b"", b""))
+    return wanted in headers.get(header, b"")
 
 
 def _hit_headers(
     part: Gateway, draw: Draw, stored: _Stored, record: Record, age: int, semantic: bool
 ) -> Headers:
-    left = max(0, int(part.ttl) - age)
-    name = part.name
-    if name == "cloudflare":
-        return [
-            (b"cf-aig-cache-status", b"HIT"),
-            (b"cf-aig-log-id", _id(record)),
-            (b"cf-cache-status", b"DYNAMIC"),
-        ]
-    if name == "helicone":
-        return [
-            (b"helicone-cache", b"HIT"),
-            (b"helicone-cache-bucket-idx", b"0"),
-            (b"helicone-id", _id(record)),
-        ]
-    if name == "portkey":
-        value = b"SEMANTIC HIT" if semantic else b"HIT"
-        return [(b"x-portkey-cache-status", value), (b"x-portkey-trace-id", _id(record))]
-    if name == "litellm":
-        return [
-            *_litellm(record),
-            (b"x-litellm-cache-key", _id(record)),
-            (b"x-litellm-response-cost", b"0.00042"),
-        ]
-    if name == "kong":
-        return [(b"x-cache-status", b"Hit"), (b"x-cache-key", _id(record)), (b"age", b"%d" % age)]
-    if name == "openrouter":
-        return [
-            (b"x-openrouter-cache-status", b"HIT"),
-            (b"x-openrouter-cache-age", b"%d" % age),
-            (b"x-openrouter-cache-ttl", b"%d" % left),
-            (b"x-openrouter-cache-source-id", stored.source.encode()),
-            (b"x-generation-id", _id(record)),
-        ]
-    if name == "fastly":
-        return [(b"x-cache", draw.pick("fastly", (b"HIT", b"MISS, HIT", b"HIT, HIT"))), (b"age", b"%d" % age)]
-    if name == "rfc9211":
-        own = b"Edge; hit; ttl=%d" % left
-        return [(b"cache-status", draw.pick("rfc", (own, b"Origin; fwd=uri-miss; stored, " + own)))]
-    return [(OWN_HEADER, b"HIT")]
+    left = b"%d" % max(0, int(part.ttl) - age)
+    old, own_id = b"%d" % age, _id(record)
+    edge = b"Edge; hit; ttl=" + left
+    return {
+        "cloudflare": [
+            (b"cf-aig-cache-status", b"HIT"), (b"cf-aig-log-id", own_id), (b"cf-cache-status", b"DYNAMIC"),
+        ],
+        "helicone": [
+            (b"helicone-cache", b"HIT"), (b"helicone-cache-bucket-idx", b"0"), (b"helicone-id", own_id),
+        ],
+        "portkey": [
+            (b"x-portkey-cache-status", b"SEMANTIC HIT" if semantic else b"HIT"),
+            (b"x-portkey-trace-id", own_id),
+        ],
+        "litellm": [
+            *_litellm(record), (b"x-litellm-cache-key", own_id), (b"x-litellm-response-cost", b"0.00042"),
+        ],
+        "kong": [(b"x-cache-status", b"Hit"), (b"x-cache-key", own_id), (b"age", old)],
+        "openrouter": [
+            (b"x-openrouter-cache-status", b"HIT"), (b"x-openrouter-cache-age", old),
+            (b"x-openrouter-cache-ttl", left), (b"x-openrouter-cache-source-id", stored.source.encode()),
+            (b"x-generation-id", own_id),
+        ],
+        "fastly": [(b"x-cache", draw.pick("fastly", (b"HIT", b"MISS, HIT", b"HIT, HIT"))), (b"age", old)],
+        "rfc9211": [
+            (b"cache-status", draw.pick("rfc", (edge, b"Origin; fwd=uri-miss; stored, " + edge))),
+        ],
+    }.get(part.name, [(OWN_HEADER, b"HIT")])  # fmt: skip
 
 
-# Gateways that name their cache's state in a header of their own (D).
+# Headers by which a gateway names its cache's state, and its words where it was not a hit (D).
 _STATUS = {
-    "cloudflare": b"cf-aig-cache-status",
-    "helicone": b"helicone-cache",
-    "openrouter": b"x-openrouter-cache-status",
-}
+    "cloudflare": (b"cf-aig-cache-status", {"miss": b"MISS"}),
+    "helicone": (b"helicone-cache", {"miss": b"MISS"}),
+    "openrouter": (b"x-openrouter-cache-status", {"miss": b"MISS"}),
+    "portkey": (b"x-portkey-cache-status", {"miss": b"MISS", "refresh": b"REFRESH", "bypass": b"DISABLED"}),
+    "litellm": (b"", {}),
+    "kong": (b"x-cache-status", {"miss": b"Miss", "refresh": b"Refresh", "bypass": b"Bypass"}),
+    "fastly": (b"x-cache", dict.fromkeys(("miss", "refresh", "bypass"), b"MISS")),
+    "rfc9211": (b"cache-status", {
+        "miss": b"Edge; fwd=uri-miss; stored", "refresh": b"Edge; fwd=request; stored",
+        "bypass": b"Edge; fwd=bypass",
+    }),
+    "own": (OWN_HEADER, {"miss": b"MISS", "refresh": b"BYPASS", "bypass": b"BYPASS"}),
+}  # fmt: skip
 
 
 def _miss_headers(
@@ -215,49 +199,46 @@ def _miss_headers(
     name = part.name
     fell_back = name in ("cloudflare", "litellm") and draw.chance("gateway.fallback", part.fallback_rate)
     retried = name in ("portkey", "litellm") and draw.chance("gateway.retry", part.retry_rate)
-    out: Headers = []
-    verdict: Mechanism | None = Mechanism("miss") if state == "miss" else Mechanism("bypass")
-    if name in _STATUS:
-        if state == "miss":
-            out.append((_STATUS[name], b"MISS"))
-        else:
-            verdict = Mechanism("bypass", visible=False) if asked else None
-        if name == "cloudflare":
-            out += [(b"cf-aig-step", b"1" if fell_back else b"0"), (b"cf-cache-status", b"DYNAMIC")]
-        else:
-            out.append((b"helicone-id" if name == "helicone" else b"x-generation-id", _id(record)))
-    elif name == "portkey":
-        words = {"miss": b"MISS", "refresh": b"REFRESH"}
-        out = [
-            (b"x-portkey-cache-status", words.get(state, b"DISABLED")),
+    header, words = _STATUS[name]
+    out = [(header, words[state])] if state in words else []
+    out += {
+        "cloudflare": [(b"cf-aig-step", b"%d" % fell_back), (b"cf-cache-status", b"DYNAMIC")],
+        "helicone": [(b"helicone-id", _id(record))],
+        "openrouter": [(b"x-generation-id", _id(record))],
+        "portkey": [
             (b"x-portkey-trace-id", _id(record)),
             (b"x-portkey-retry-attempt-count", b"2" if retried else b"0"),
-        ]
-        if state == "bypass":
-            verdict = None
-    elif name == "litellm":
-        repeated = (b"x-litellm-attempted-retries", b"1" if retried else b"0")
-        out = [*_litellm(record), repeated, (b"x-litellm-attempted-fallbacks", b"1" if fell_back else b"0")]
-        if verdict is not None:
-            verdict.visible = False  # only the presence of a key shows it
-    elif name == "kong":
-        out = [(b"x-cache-status", {"bypass": b"Bypass", "refresh": b"Refresh"}.get(state, b"Miss"))]
-        verdict = Mechanism("bypass" if state == "bypass" else "miss")  # Refresh: found, and not used
-    elif name == "fastly":
-        out = [(b"x-cache", b"MISS")]
-        if verdict is not None:  # a pass reads the same, and so does a cache that is off
-            verdict.visible = state == "miss" and told_before
-    elif name == "rfc9211":
-        words = {"miss": b"Edge; fwd=uri-miss; stored", "refresh": b"Edge; fwd=request; stored"}
-        out = [(b"cache-status", words.get(state, b"Edge; fwd=bypass"))]
-        if verdict is not None:
-            verdict.visible = state != "bypass"
-    else:
-        out = [(OWN_HEADER, b"MISS" if state == "miss" else b"BYPASS")]
+        ],
+        "litellm": [
+            *_litellm(record),
+            (b"x-litellm-attempted-retries", b"%d" % retried),
+            (b"x-litellm-attempted-fallbacks", b"%d" % fell_back),
+        ],
+    }.get(name, [])
     if fell_back or retried:
         also = {"also": "gateway_retry"} if fell_back and retried else {}
-        verdict = Mechanism("fallback", "gateway_fallback" if fell_back else "gateway_retry", facts=also)
-    return out, verdict
+        reason = "gateway_fallback" if fell_back else "gateway_retry"
+        return out, Mechanism("fallback", reason, facts=also)
+    return out, _concluded(name, state, asked, told_before)
+
+
+def _concluded(name: str, state: str, asked: bool, told_before: bool) -> Mechanism | None:
+    """Return the verdict on an answer from the provider, and whether the client can see it."""
+    verdict = Mechanism("miss" if state == "miss" else "bypass")
+    if name in ("cloudflare", "helicone", "openrouter") and state != "miss":
+        verdict.visible = False
+        return verdict if asked else None
+    if name == "portkey" and state == "bypass":
+        return None
+    if name == "kong" and state == "refresh":
+        return Mechanism("miss")  # found, and not used
+    if name == "litellm":
+        verdict.visible = False  # only the presence of a key shows it
+    elif name == "fastly":  # a pass reads the same, and so does a cache that is off
+        verdict.visible = state == "miss" and told_before
+    elif name == "rfc9211":
+        verdict.visible = state != "bypass"
+    return verdict
 
 
 def _id(record: Record) -> bytes:
@@ -272,27 +253,20 @@ def _litellm(record: Record) -> Headers:
     ]
 
 
-def _zeroed(value: Any) -> Any:
+def _zeroed(value: Any, within: bool) -> Any:
+    """Return a value with its counters set to 0: all of them ``within`` a usage, else those of its usages."""
     if isinstance(value, dict):
-        return {k: _zeroed(v) for k, v in value.items()}
-    if isinstance(value, int) and not isinstance(value, bool):
-        return 0
-    return value
-
-
-def _without_usage(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _zeroed(v) if k == "usage" else _without_usage(v) for k, v in value.items()}
-    return value
+        return {k: _zeroed(v, within or k == "usage") for k, v in value.items()}
+    return 0 if within and isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def zero_usage(body: bytes, sse: bool) -> bytes:
     """Return the same body with every usage counter set to 0."""
     if not sse:
-        return encode(_without_usage(msgspec.json.decode(body)))
-    lines = []
-    for line in body.split(b"\n"):
-        if line.startswith(b"data: {") and b'"usage"' in line:
-            line = b"data: " + encode(_without_usage(msgspec.json.decode(line[6:])))
-        lines.append(line)
-    return b"\n".join(lines)
+        return encode(_zeroed(msgspec.json.decode(body), within=False))
+    return b"\n".join(
+        b"data: " + zero_usage(line[6:], sse=False)
+        if line.startswith(b"data: {") and b'"usage"' in line
+        else line
+        for line in body.split(b"\n")
+    )

@@ -40,18 +40,21 @@ def _go_duration(seconds: float) -> bytes:
     return b"%dm" % minutes + tail if minutes else tail
 
 
+def _rfc3339(when: float) -> bytes:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(when) + 1)).encode()
+
+
 class RateLimits:
     """The windows of all workspaces."""
 
     def __init__(self) -> None:
-        self._buckets: dict[tuple[str, str], _Bucket] = {}
-        self._stamp: tuple[int, bytes] = (0, b"")
+        self._buckets: dict[tuple[str, bytes], _Bucket] = {}
 
     def reset(self) -> None:
         """Fill all windows up again."""
         self._buckets.clear()
 
-    def _bucket(self, workspace: str, resource: str, limit: int) -> _Bucket:
+    def _bucket(self, workspace: str, resource: bytes, limit: int) -> _Bucket:
         bucket = self._buckets.get((workspace, resource))
         if bucket is None or bucket.limit != limit:
             if len(self._buckets) > 10_000:
@@ -59,17 +62,11 @@ class RateLimits:
             bucket = self._buckets[workspace, resource] = _Bucket(limit)
         return bucket
 
-    def _rfc3339(self, when: float) -> bytes:
-        second = int(when) + 1
-        if self._stamp[0] != second:
-            self._stamp = second, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second)).encode()
-        return self._stamp[1]
-
     def exhausted(self, limits: Limits, workspace: str) -> float | None:
         """Return seconds until a request is allowed again, or ``None`` when it is allowed now."""
         if not limits.enforce:
             return None
-        bucket = self._bucket(workspace, "requests", limits.requests)
+        bucket = self._bucket(workspace, b"requests", limits.requests)
         bucket.take(0, time.time())
         if bucket.left >= 1.0:
             return None
@@ -79,44 +76,37 @@ class RateLimits:
         """Count one request and give its headers; cache reads are not counted by the caller."""
         now = time.time()
         out: Headers = []
-        tightest: tuple[float, bytes, bytes, bytes] | None = None
+        tightest: tuple[float, Headers] = (2.0, [])
         for name, limit, amount, step in (
-            ("requests", limits.requests, 1, 1),
-            ("input-tokens", limits.input_tokens, input_tokens, 1000),
-            ("output-tokens", limits.output_tokens, output_tokens, 1000),
+            (b"requests", limits.requests, 1, 1),
+            (b"input-tokens", limits.input_tokens, input_tokens, 1000),
+            (b"output-tokens", limits.output_tokens, output_tokens, 1000),
         ):
             bucket = self._bucket(workspace, name, limit)
             bucket.take(amount, now)
-            size = b"%d" % limit
-            left = b"%d" % (int(bucket.left / step) * step)
-            reset = self._rfc3339(now + bucket.seconds_to_full())
-            prefix = b"anthropic-ratelimit-" + name.encode()
-            out += [(prefix + b"-limit", size), (prefix + b"-remaining", left), (prefix + b"-reset", reset)]
-            if step > 1 and (tightest is None or bucket.left / limit < tightest[0]):
-                tightest = bucket.left / limit, size, left, reset
-        if tightest is not None:
-            prefix = b"anthropic-ratelimit-tokens-"
-            out += [
-                (prefix + b"limit", tightest[1]),
-                (prefix + b"remaining", tightest[2]),
-                (prefix + b"reset", tightest[3]),
+            stated = [
+                (b"limit", b"%d" % limit),
+                (b"remaining", b"%d" % (int(bucket.left / step) * step)),
+                (b"reset", _rfc3339(now + bucket.seconds_to_full())),
             ]
-        return out
+            out += [(b"anthropic-ratelimit-%s-%s" % (name, what), value) for what, value in stated]
+            if step > 1 and bucket.left / limit < tightest[0]:
+                tightest = bucket.left / limit, stated
+        return out + [(b"anthropic-ratelimit-tokens-" + what, value) for what, value in tightest[1]]
 
     def openai(self, limits: Limits, workspace: str, tokens: int) -> Headers:
         """Count one request and give its headers; resets are durations, not dates."""
         now = time.time()
         out: Headers = []
         for name, limit, amount in (
-            ("requests", limits.requests, 1),
-            ("tokens", limits.input_tokens + limits.output_tokens, tokens),
+            (b"requests", limits.requests, 1),
+            (b"tokens", limits.input_tokens + limits.output_tokens, tokens),
         ):
-            bucket = self._bucket(workspace, "o-" + name, limit)
+            bucket = self._bucket(workspace, b"o-" + name, limit)
             bucket.take(amount, now)
-            label = name.encode()
             out += [
-                (b"x-ratelimit-limit-" + label, b"%d" % limit),
-                (b"x-ratelimit-remaining-" + label, b"%d" % int(bucket.left)),
-                (b"x-ratelimit-reset-" + label, _go_duration(bucket.seconds_to_full())),
+                (b"x-ratelimit-limit-" + name, b"%d" % limit),
+                (b"x-ratelimit-remaining-" + name, b"%d" % int(bucket.left)),
+                (b"x-ratelimit-reset-" + name, _go_duration(bucket.seconds_to_full())),
             ]
         return out

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lz_otel.lab.simulator._context import Answer
+from lz_otel.lab.simulator._context import Answer, reply
 from lz_otel.lab.simulator._tokens import encode
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
     from lz_otel.lab.simulator._context import Context
 
-_JSON = (b"content-type", b"application/json")
 _SSE = (b"content-type", b"text/event-stream; charset=utf-8")
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+_SIGNATURE = "c2ltdWxhdGVk"
 _STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
 
@@ -55,41 +55,27 @@ def _details(record: Any) -> dict[str, Any]:
     return {}
 
 
+def _head(ctx: Context, message_id: str, output_tokens: int, **more: Any) -> dict[str, Any]:
+    """Return a message: all of it, or how a stream opens it."""
+    head = {"id": message_id, "type": "message", "role": "assistant", "model": ctx.record.model}
+    return {**head, **more, "stop_sequence": None, "usage": usage_of(ctx, output_tokens)}
+
+
 def plain(ctx: Context, content: Content, message_id: str, extra: dict[str, Any]) -> Answer:
     """Return a whole message in one body."""
     record = ctx.record
     blocks: list[dict[str, Any]] = []
     if content.thinking:
-        blocks.append({"type": "thinking", "thinking": content.thinking, "signature": "c2ltdWxhdGVk"})
+        blocks.append({"type": "thinking", "thinking": content.thinking, "signature": _SIGNATURE})
     if content.text:
         blocks.append({"type": "text", "text": content.text})
     if content.tool:
-        blocks.append(
-            {
-                "type": "tool_use",
-                "id": f"toolu_{message_id[4:]}",
-                "name": content.tool[0],
-                "input": content.tool[1],
-            }
-        )
-    body = encode(
-        {
-            "id": message_id,
-            "type": "message",
-            "role": "assistant",
-            "model": record.model,
-            "content": blocks,
-            "stop_reason": content.stop,
-            "stop_sequence": None,
-            "usage": usage_of(ctx, record.output_tokens) | _details(record),
-            **extra,
-        }
-    )
+        name, arguments = content.tool
+        blocks.append({"type": "tool_use", "id": f"toolu_{message_id[4:]}", "name": name, "input": arguments})
+    body = _head(ctx, message_id, record.output_tokens, content=blocks, stop_reason=content.stop, **extra)
+    body["usage"] |= _details(record)
     record.usage_sent = "full"
-    wait = (ctx.total_ms or 0.0) / 1000.0
-    answer = Answer(200, [_JSON], [(0.0, body)])
-    answer.wait = wait
-    return answer
+    return reply(body, ctx.total_ms)
 
 
 def streamed(
@@ -102,33 +88,18 @@ def streamed(
 ) -> Answer:
     """Return the same message as server-sent events, spread over the time it takes."""
     record = ctx.record
-    head = {
-        "id": message_id,
-        "type": "message",
-        "role": "assistant",
-        "model": record.model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": usage_of(ctx, min(1, record.output_tokens)),
-        **extra,
-    }
+    head = _head(ctx, message_id, min(1, record.output_tokens), content=[], stop_reason=None, **extra)
     start = [event("message_start", {"type": "message_start", "message": head}), _PING]
-    end = event(
-        "message_delta",
-        {
-            "type": "message_delta",
-            "delta": {"stop_reason": content.stop, "stop_sequence": None},
-            "usage": {
-                "input_tokens": record.uncached_tokens,
-                "cache_creation_input_tokens": record.cache_write_tokens,
-                "cache_read_input_tokens": record.cache_read_tokens,
-                "output_tokens": record.output_tokens,
-                **_details(record),
-                **ctx.usage_extra,
-            },
-        },
-    )
+    usage = {
+        "input_tokens": record.uncached_tokens,
+        "cache_creation_input_tokens": record.cache_write_tokens,
+        "cache_read_input_tokens": record.cache_read_tokens,
+        "output_tokens": record.output_tokens,
+        **_details(record),
+        **ctx.usage_extra,
+    }
+    delta = {"stop_reason": content.stop, "stop_sequence": None}
+    end = event("message_delta", {"type": "message_delta", "delta": delta, "usage": usage})
     record.usage_sent = "full"
     return spread(ctx, start, _deltas(content, message_id, masks, pieces), [end + _STOP])
 
@@ -153,32 +124,19 @@ def _deltas(content: Content, message_id: str, masks: list[Any] | None, pieces: 
         blocks.append((called, [{"type": "input_json_delta", "partial_json": t} for t in cut]))
     deltas: list[bytes] = []
     for index, (block, parts) in enumerate(blocks):
-        deltas += _block(index, block, parts)
+        opened = _of_block("start", index, content_block=block)
+        events = [_of_block("delta", index, delta=part) for part in parts]
+        deltas += [opened + events[0], *events[1:]] if events else [opened]
         if block["type"] == "thinking":
-            signature = {"type": "signature_delta", "signature": "c2ltdWxhdGVk"}
-            deltas[-1] += event(
-                "content_block_delta", {"type": "content_block_delta", "index": index, "delta": signature}
-            )
-        deltas[-1] += _block_stop(index)
+            signature = {"type": "signature_delta", "signature": _SIGNATURE}
+            deltas[-1] += _of_block("delta", index, delta=signature)
+        deltas[-1] += _of_block("stop", index)
     return deltas
 
 
-def _block(index: int, block: dict[str, Any], parts: list[dict[str, Any]]) -> list[bytes]:
-    opened = event(
-        "content_block_start", {"type": "content_block_start", "index": index, "content_block": block}
-    )
-    events = [
-        event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": p})
-        for p in parts
-    ]
-    if not events:
-        return [opened]
-    events[0] = opened + events[0]
-    return events
-
-
-def _block_stop(index: int) -> bytes:
-    return b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n' % index
+def _of_block(what: str, index: int, **data: Any) -> bytes:
+    kind = f"content_block_{what}"
+    return event(kind, {"type": kind, "index": index, **data})
 
 
 def spread(ctx: Context, start: list[bytes], deltas: list[bytes], end: list[bytes]) -> Answer:
@@ -192,6 +150,5 @@ def spread(ctx: Context, start: list[bytes], deltas: list[bytes], end: list[byte
     for number, data in enumerate(deltas):
         pieces.append((gap if number else first / 2, data))
     pieces.append((gap, b"".join(end)))
-    answer = Answer(200, [_SSE, (b"cache-control", b"no-cache")], pieces, chunked=True)
-    answer.wait = first / 2
-    return answer
+    headers = [_SSE, (b"cache-control", b"no-cache")]
+    return Answer(200, headers, pieces, chunked=True, wait=first / 2)

@@ -2,64 +2,43 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from lz_otel.lab.simulator import _faults
 from lz_otel.lab.simulator import _openai_wire as wire
-from lz_otel.lab.simulator._broken import break_openai
 from lz_otel.lab.simulator._content import compose, last_user_text
-from lz_otel.lab.simulator._context import Answer, Context
+from lz_otel.lab.simulator._context import Context, reply
+from lz_otel.lab.simulator._provider import decoded
 from lz_otel.lab.simulator._schema import Range
-from lz_otel.lab.simulator._tokens import encode, openai_blocks, tokens_of
+from lz_otel.lab.simulator._tokens import digest_of, openai_blocks, tokens_of
 from lz_otel.lab.simulator._truth import Mechanism, hide
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
+    from lz_otel.lab.simulator._context import Answer
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
 
-_JSON = (b"content-type", b"application/json")
-_DECODE = msgspec.json.Decoder().decode
 _EMBEDDING_MS = Range(30.0, 90.0)
 _WRITES_COST = ("gpt-5.6", "gpt-6")  # models that report written tokens (D)
 
 
 class OpenAI:
-    """Chat completions, responses and embeddings of one provider.
-
-    Args:
-        provider: whose scenario, caches and truth are used.
-    """
+    """Chat completions, responses and embeddings of one provider, by its scenario, caches and truth."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
 
-    def chat(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
-        """Answer ``POST /v1/chat/completions``."""
-        return self._answer(headers, raw, record, "messages")
-
-    def responses(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
-        """Answer ``POST /v1/responses``."""
-        return self._answer(headers, raw, record, "input")
-
-    def embed(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
-        """Answer ``POST /v1/embeddings``."""
-        return self._answer(headers, raw, record, "input")
-
-    def _answer(self, headers: dict[bytes, bytes], raw: bytes, record: Record, needed: str) -> Answer:
+    def answer(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
+        """Answer a request of the record's API."""
+        needed = "messages" if record.api == "chat" else "input"
         provider = self._provider
         behaviour = provider.behaviour()
-        try:
-            body = _DECODE(raw)
-        except msgspec.DecodeError:
-            body = None
+        body = decoded(raw)
         if not headers.get(b"authorization") and not headers.get(b"api-key"):
-            return _invalid(record, 401, "invalid_request_error", "invalid_api_key", "No API key was given")
-        if not isinstance(body, dict) or not isinstance(body.get("model"), str) or body.get(needed) is None:
-            return _invalid(record, 400, "invalid_request_error", None, f"model and {needed} are required")
+            return _invalid(record, 401, "invalid_api_key", "No API key was given")
+        if body is None or not isinstance(body.get("model"), str) or body.get(needed) is None:
+            return _invalid(record, 400, "", f"model and {needed} are required")
         record.model = body["model"]
         ctx = Context(headers, body, behaviour, record, provider.seed)
         record.stream = ctx.stream and record.api != "embeddings"
@@ -69,18 +48,14 @@ class OpenAI:
         if exhausted is not None:
             fault = "rate_limited"
         if fault in _faults.HTTP_FAULTS:
-            record.fault = fault
-            status, error_headers, error_body = _faults.openai_error(ctx, fault)
-            record.status, record.ending = status, "error"
-            answer = Answer(status, error_headers, [(0.0, error_body)])
-            answer.wait = 0.02 * behaviour.latency.scale
+            answer = _faults.http_error(ctx, fault)
         else:
             answer = self._embedded(ctx) if record.api == "embeddings" else self._written(ctx)
             record.status = 200
             if fault:
-                break_openai(ctx, answer, fault)
+                _faults.break_answer(ctx, answer, fault)
         answer.headers += [
-            (b"x-request-id", b"req_sim%020x" % record.ordinal),
+            (b"x-request-id", record.request_id.encode()),
             (b"openai-processing-ms", b"%d" % round(answer.wait * 1000)),
             (b"openai-organization", b"sim"),
             (b"openai-version", b"2020-10-01"),
@@ -94,9 +69,7 @@ class OpenAI:
         inputs = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
         ctx.record.input_tokens = sum(tokens_of(i.encode()) if isinstance(i, str) else len(i) for i in inputs)
         ctx.record.uncached_tokens = ctx.record.input_tokens
-        latency = ctx.behaviour.latency
-        ctx.total_ms = ctx.draw.band("latency", _EMBEDDING_MS) * latency.scale
-        ctx.record.waited_ms = round(ctx.total_ms, 3)
+        ctx.take(ctx.draw.band("latency", _EMBEDDING_MS))
         return wire.embeddings(ctx, len(inputs))
 
     def _written(self, ctx: Context) -> Answer:
@@ -112,31 +85,19 @@ class OpenAI:
         if cached.asked:
             hit = Mechanism("hit") if cached.read else Mechanism("miss", cached.reason)
             ctx.verdict("prompt_cache", hit)
-        fingerprint = blake2b(
-            b"\x00".join([record.model.encode(), *(b.data for b in blocks)]), digest_size=16
-        ).digest()
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or body.get("max_output_tokens")
-        content = compose(
-            ctx,
-            provider.memory,
-            fingerprint,
-            last_user_text(body),
-            "",
-            False,
-            limit if isinstance(limit, int) else None,
-        )
+        limit = limit if isinstance(limit, int) else None
+        digest = digest_of(record.model, blocks)
+        content = compose(ctx, provider.memory, digest, last_user_text(body), limit)
         effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
         if effort and effort != "none":
             record.reasoning_tokens = int(ctx.draw.band("reasoning", behaviour.answers.thinking_tokens))
         record.output_tokens = record.would_output_tokens = content.tokens + record.reasoning_tokens
         record.stop_reason = content.stop
-        latency = behaviour.latency
-        forced = ctx.force.get("latency")
-        ms = ctx.draw.band("latency", latency.full_ms) if forced is None else float(forced)
+        ms = float(ctx.force.get("latency") or ctx.draw.band("latency", behaviour.latency.full_ms))
         if cached.read:
             ms *= behaviour.prompt_cache.latency_share
-        ctx.total_ms = ms * latency.scale
-        record.waited_ms = round(ctx.total_ms, 3)
+        ctx.take(ms)
         answer = _message(ctx, content)
         answer.on_begin, answer.on_lost = cached.begin, cached.lose
         if record.usage_sent != "full":
@@ -145,15 +106,14 @@ class OpenAI:
 
 
 def _message(ctx: Context, content: Content) -> Answer:
-    chat, chunks = ctx.record.api == "chat", ctx.behaviour.latency.chunks
+    chat = ctx.record.api == "chat"
     answer_id = f"{'chatcmpl-' if chat else 'resp_'}sim{ctx.record.ordinal:020x}"
     if not ctx.stream:
         return (wire.chat_plain if chat else wire.responses_plain)(ctx, content, answer_id)
-    pieces = ctx.draw.integer("chunks", int(chunks.low), int(chunks.high))
-    return (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, pieces)
+    return (wire.chat_streamed if chat else wire.responses_streamed)(ctx, content, answer_id, ctx.pieces())
 
 
-def _invalid(record: Record, status: int, kind: str, code: str | None, message: str) -> Answer:
-    record.status, record.ending, record.error_type, record.error_code = status, "error", kind, code or ""
-    error = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return Answer(status, [_JSON], [(0.0, encode(error))])
+def _invalid(record: Record, status: int, code: str, message: str) -> Answer:
+    record.status, record.ending = status, "error"
+    record.error_type, record.error_code = "invalid_request_error", code
+    return reply(_faults.openai_error(record, message), status=status)

@@ -6,15 +6,14 @@ import base64
 import struct
 from typing import TYPE_CHECKING, Any
 
-from lz_otel.lab.simulator._context import Answer
-from lz_otel.lab.simulator._messages import cut_up, spread
+from lz_otel.lab.simulator._context import reply
+from lz_otel.lab.simulator._messages import cut_up, event, spread
 from lz_otel.lab.simulator._tokens import encode
 
 if TYPE_CHECKING:
     from lz_otel.lab.simulator._content import Content
-    from lz_otel.lab.simulator._context import Context
+    from lz_otel.lab.simulator._context import Answer, Context
 
-_JSON = (b"content-type", b"application/json")
 _CREATED = 1_795_000_000
 _FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length"}
 _DONE = b"data: [DONE]\n\n"
@@ -35,37 +34,23 @@ def chat_usage(ctx: Context) -> dict[str, Any]:
     }
 
 
-def _tool_calls(content: Content, call_id: str) -> list[dict[str, Any]]:
-    if content.tool is None:
-        return []
-    name, given = content.tool
-    return [
-        {"id": call_id, "type": "function", "function": {"name": name, "arguments": encode(given).decode()}}
-    ]
+def _chat(ctx: Context, answer_id: str, kind: str) -> dict[str, Any]:
+    """Return what a whole completion and each chunk of one have in common."""
+    head = {"id": answer_id, "object": kind, "created": _CREATED, "model": ctx.record.model}
+    return {**head, "service_tier": "default", "system_fingerprint": "fp_sim"}
 
 
 def chat_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
     """Return a whole chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": content.text or None, "refusal": None}
-    calls = _tool_calls(content, f"call_{answer_id[9:]}")
-    if calls:
-        message["tool_calls"] = calls
-    body = {
-        "id": answer_id,
-        "object": "chat.completion",
-        "created": _CREATED,
-        "model": ctx.record.model,
-        "choices": [
-            {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[content.stop]}
-        ],
-        "usage": chat_usage(ctx),
-        "service_tier": "default",
-        "system_fingerprint": "fp_sim",
-    }
+    if content.tool is not None:
+        name, given = content.tool
+        function = {"name": name, "arguments": encode(given).decode()}
+        message["tool_calls"] = [{"id": f"call_{answer_id[9:]}", "type": "function", "function": function}]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _FINISH[content.stop]}
     ctx.record.usage_sent = "full"
-    answer = Answer(200, [_JSON], [(0.0, encode(body))])
-    answer.wait = (ctx.total_ms or 0.0) / 1000.0
-    return answer
+    body = {**_chat(ctx, answer_id, "chat.completion"), "choices": [choice], "usage": chat_usage(ctx)}
+    return reply(body, ctx.total_ms)
 
 
 def chat_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -> Answer:
@@ -73,14 +58,7 @@ def chat_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -
     options = ctx.body.get("stream_options")
     options = options if isinstance(options, dict) else {}
     wanted = options.get("include_usage") is True
-    base: dict[str, Any] = {
-        "id": answer_id,
-        "object": "chat.completion.chunk",
-        "created": _CREATED,
-        "model": ctx.record.model,
-        "service_tier": "default",
-        "system_fingerprint": "fp_sim",
-    }
+    base = _chat(ctx, answer_id, "chat.completion.chunk")
     if wanted:
         base["usage"] = None
 
@@ -123,60 +101,44 @@ def responses_usage(ctx: Context) -> dict[str, Any]:
     }
 
 
+# What a response says that no request of the simulator changes.
+_RESPONSE = {
+    "object": "response", "created_at": _CREATED, "background": False, "error": None, "metadata": {},
+    "parallel_tool_calls": True, "previous_response_id": None, "service_tier": "default", "store": True,
+    "temperature": 1.0, "text": {"format": {"type": "text"}}, "tool_choice": "auto", "top_p": 1.0,
+    "truncation": "disabled",
+}  # fmt: skip
+
+
 def _response(
     ctx: Context, answer_id: str, status: str, output: list[Any], usage: Any, stop: str
 ) -> dict[str, Any]:
     return {
+        **_RESPONSE,
         "id": answer_id,
-        "object": "response",
-        "created_at": _CREATED,
         "status": status,
-        "background": False,
-        "error": None,
         "incomplete_details": {"reason": "max_output_tokens"} if stop == "max_tokens" else None,
         "instructions": ctx.body.get("instructions"),
         "max_output_tokens": ctx.body.get("max_output_tokens"),
         "model": ctx.record.model,
         "output": output,
-        "parallel_tool_calls": True,
-        "previous_response_id": None,
-        "service_tier": "default",
-        "store": True,
-        "temperature": 1.0,
-        "text": {"format": {"type": "text"}},
-        "tool_choice": "auto",
         "tools": ctx.body.get("tools") or [],
-        "top_p": 1.0,
-        "truncation": "disabled",
         "usage": usage,
-        "metadata": {},
     }
 
 
 def _items(content: Content, answer_id: str) -> list[dict[str, Any]]:
+    suffix = answer_id[5:]
     items: list[dict[str, Any]] = []
     if content.text:
         part = {"type": "output_text", "text": content.text, "annotations": [], "logprobs": []}
-        items.append(
-            {
-                "id": f"msg_{answer_id[5:]}",
-                "type": "message",
-                "status": "completed",
-                "role": "assistant",
-                "content": [part],
-            }
-        )
+        item = {"id": f"msg_{suffix}", "type": "message", "status": "completed", "role": "assistant"}
+        items.append({**item, "content": [part]})
     if content.tool is not None:
-        items.append(
-            {
-                "id": f"fc_{answer_id[5:]}",
-                "type": "function_call",
-                "status": "completed",
-                "call_id": f"call_{answer_id[5:]}",
-                "name": content.tool[0],
-                "arguments": encode(content.tool[1]).decode(),
-            }
-        )
+        name, arguments = content.tool
+        item = {"id": f"fc_{suffix}", "type": "function_call", "status": "completed"}
+        called = {"call_id": f"call_{suffix}", "name": name, "arguments": encode(arguments).decode()}
+        items.append({**item, **called})
     return items
 
 
@@ -185,9 +147,7 @@ def responses_plain(ctx: Context, content: Content, answer_id: str) -> Answer:
     status = "incomplete" if content.stop == "max_tokens" else "completed"
     body = _response(ctx, answer_id, status, _items(content, answer_id), responses_usage(ctx), content.stop)
     ctx.record.usage_sent = "full"
-    answer = Answer(200, [_JSON], [(0.0, encode(body))])
-    answer.wait = (ctx.total_ms or 0.0) / 1000.0
-    return answer
+    return reply(body, ctx.total_ms)
 
 
 class _Numbered:
@@ -199,54 +159,42 @@ class _Numbered:
     def __call__(self, kind: str, **data: Any) -> bytes:
         body = {"type": kind, "sequence_number": self._next, **data}
         self._next += 1
-        return b"event: " + kind.encode() + b"\ndata: " + encode(body) + b"\n\n"
+        return event(kind, body)
 
 
 def responses_streamed(ctx: Context, content: Content, answer_id: str, pieces: int) -> Answer:
     """Return the same as typed events; the terminal one carries the usage."""
-    event = _Numbered()
+    numbered = _Numbered()
     opened = _response(ctx, answer_id, "in_progress", [], None, "")
-    start = [event("response.created", response=opened), event("response.in_progress", response=opened)]
+    start = [numbered("response.created", response=opened), numbered("response.in_progress", response=opened)]
     deltas: list[bytes] = []
     items = _items(content, answer_id)
     for index, item in enumerate(items):
         place = {"item_id": item["id"], "output_index": index}
-        if item["type"] == "message":
+        text = item["type"] == "message"
+        if text:
+            place["content_index"] = 0
+        empty: dict[str, Any] = {"content": []} if text else {"arguments": ""}
+        opening = {**item, "status": "in_progress", **empty}
+        head = numbered("response.output_item.added", output_index=index, item=opening)
+        if text:
             part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-            head = event(
-                "response.output_item.added",
-                output_index=index,
-                item={**item, "status": "in_progress", "content": []},
-            )
-            head += event("response.content_part.added", **place, content_index=0, part=part)
-            for text in cut_up(content.text, pieces):
-                more = {"delta": text, "logprobs": [], "obfuscation": "xx"}
-                deltas.append(head + event("response.output_text.delta", **place, content_index=0, **more))
-                head = b""
-            done = event(
-                "response.output_text.done", **place, content_index=0, text=content.text, logprobs=[]
-            )
-            done += event("response.content_part.done", **place, content_index=0, part=item["content"][0])
+            head += numbered("response.content_part.added", **place, part=part)
+        kind = "response.output_text" if text else "response.function_call_arguments"
+        more: dict[str, Any] = {"logprobs": [], "obfuscation": "xx"} if text else {}
+        for cut in cut_up(content.text, pieces) if text else cut_up(item["arguments"], 3):
+            deltas.append(head + numbered(f"{kind}.delta", **place, delta=cut, **more))
+            head = b""
+        if text:
+            done = numbered(f"{kind}.done", **place, text=content.text, logprobs=[])
+            done += numbered("response.content_part.done", **place, part=item["content"][0])
         else:
-            head = event(
-                "response.output_item.added",
-                output_index=index,
-                item={**item, "status": "in_progress", "arguments": ""},
-            )
-            for text in cut_up(item["arguments"], 3):
-                deltas.append(head + event("response.function_call_arguments.delta", **place, delta=text))
-                head = b""
-            done = event(
-                "response.function_call_arguments.done",
-                **place,
-                name=item["name"],
-                arguments=item["arguments"],
-            )
-        deltas[-1] += done + event("response.output_item.done", output_index=index, item=item)
-    kind = "incomplete" if content.stop == "max_tokens" else "completed"
-    closed = _response(ctx, answer_id, kind, items, responses_usage(ctx), content.stop)
+            done = numbered(f"{kind}.done", **place, name=item["name"], arguments=item["arguments"])
+        deltas[-1] += done + numbered("response.output_item.done", output_index=index, item=item)
+    status = "incomplete" if content.stop == "max_tokens" else "completed"
+    closed = _response(ctx, answer_id, status, items, responses_usage(ctx), content.stop)
     ctx.record.usage_sent = "full"
-    return spread(ctx, start, deltas, [event(f"response.{kind}", response=closed)])
+    return spread(ctx, start, deltas, [numbered(f"response.{status}", response=closed)])
 
 
 def embeddings(ctx: Context, inputs: int) -> Answer:
@@ -259,7 +207,5 @@ def embeddings(ctx: Context, inputs: int) -> Answer:
     tokens = ctx.record.input_tokens
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     ctx.record.usage_sent = "full"
-    body = encode({"object": "list", "data": data, "model": ctx.record.model, "usage": usage})
-    answer = Answer(200, [_JSON], [(0.0, body)])
-    answer.wait = (ctx.total_ms or 0.0) / 1000.0
-    return answer
+    body = {"object": "list", "data": data, "model": ctx.record.model, "usage": usage}
+    return reply(body, ctx.total_ms)

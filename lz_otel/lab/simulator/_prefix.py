@@ -10,45 +10,46 @@ can be read once the first answer has begun.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from lz_otel._ground.memory import BoundedMap
 from lz_otel.lab.simulator._breakpoints import minimum_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lz_otel.lab.simulator._tokens import Block
 
 TTL = {"5m": 300.0, "1h": 3600.0, "30m": 1800.0, "12h": 43200.0}
 LOOK_BACK = 20
+_MOST_ENTRIES = 200_000
 _LINEAGE = 64  # earlier requests of one route that a miss is compared with
 _CHUNK = 512  # OpenAI caches in steps of 128 tokens
 
 
+@dataclass(slots=True)
 class _Entry:
-    __slots__ = ("died", "expires", "key", "readable", "ttl", "writers")
-
-    def __init__(self, key: bytes, ttl: float) -> None:
-        self.key = key
-        self.ttl = ttl
-        self.expires = 0.0
-        self.readable = self.died = False
-        self.writers = 0  # requests in progress that write it
+    key: bytes
+    ttl: float
+    expires: float = 0.0
+    readable: bool = False
+    died: bool = False
+    writers: int = 0  # requests in progress that write it
 
 
-class _Seen:
-    """What one earlier request looked like, section by section."""
+class _Seen(NamedTuple):
+    """What one earlier request looked like, section by section; ``chain``: digest of every prefix."""
 
-    __slots__ = ("chain", "messages", "model", "system", "tools")
-
-    def __init__(self, model: str, tools: bytes, system: bytes, messages: bytes, chain: list[bytes]) -> None:
-        self.model = model
-        self.tools = tools
-        self.system = system
-        self.messages = messages
-        self.chain = chain  # digest of every prefix
+    model: str
+    tools: bytes
+    system: bytes
+    messages: bytes
+    chain: list[bytes]
 
 
 class _Asked(NamedTuple):
@@ -111,16 +112,11 @@ class CacheResult(msgspec.Struct):
 
 
 class PrefixCache:
-    """Entries of all workspaces and models.
+    """Entries of all workspaces and models; beyond the limit the oldest go first."""
 
-    Args:
-        limit: most entries held; the oldest written go first.
-    """
-
-    def __init__(self, limit: int = 200_000) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._lineages: OrderedDict[tuple[str, str], deque[_Seen]] = OrderedDict()
+        self._lineages: BoundedMap[tuple[str, str], deque[_Seen]] = BoundedMap(10_000)
         self._models: dict[str, set[str]] = {}
 
     def reset(self) -> None:
@@ -130,19 +126,17 @@ class PrefixCache:
         self._models.clear()
 
     def _lineage(self, workspace: str, route: str) -> deque[_Seen]:
-        key = (workspace, route)
-        found = self._lineages.get(key)
-        if found is None:
-            found = self._lineages[key] = deque(maxlen=_LINEAGE)
-            if len(self._lineages) > 10_000:
-                self._lineages.popitem(last=False)
-        return found
+        lineage = self._lineages.get((workspace, route))
+        if lineage is None:
+            lineage = deque(maxlen=_LINEAGE)
+            self._lineages.put((workspace, route), lineage)
+        return lineage
 
     def _put(self, key: bytes, ttl: float, expires: float) -> _Entry:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(key, ttl)
-            if len(self._entries) > self._limit:
+            if len(self._entries) > _MOST_ENTRIES:
                 self._entries.popitem(last=False)
         elif entry.expires < expires - ttl:
             entry.readable, entry.died = False, True  # dead since then: written anew
@@ -160,15 +154,9 @@ class PrefixCache:
         route: str,
         now: float,
     ) -> CacheResult:
-        """Look up and write, by the rules of the Messages API.
+        """Look up and write, by the rules of the Messages API; a miss is explained within the route.
 
-        Args:
-            request: decoded body.
-            blocks: its blocks.
-            marks: positions of its breakpoints.
-            workspace: whose cache it is.
-            route: what the client calls the operation; misses are explained within it.
-            now: seconds of the simulator's clock at the start of the request.
+        ``marks``: positions of the breakpoints. ``now``: seconds of the simulator's clock at the start.
         """
         if not marks:
             return CacheResult()
@@ -199,25 +187,27 @@ class PrefixCache:
     def _longest(self, asked: _Asked) -> tuple[int, str]:
         """Return where the longest prefix that can be read ends, or -1; and why one that is there cannot."""
         state = ""
+        for position, entry in self._within_reach(asked):
+            if entry.expires <= asked.now:
+                state = state or "expired"
+            elif not entry.readable:
+                state = "expired" if entry.died else "first_use"
+            else:
+                return position, state
+        return -1, state
+
+    def _within_reach(self, asked: _Asked, model: str = "") -> Iterator[tuple[int, _Entry]]:
+        """Yield the entries that the breakpoints look back over, the last first, with their positions."""
         for mark in reversed(asked.usable):
             for position in range(mark, max(-1, mark - LOOK_BACK), -1):
-                entry = self._entries.get(asked.key(position))
-                if entry is None:
-                    continue
-                if entry.expires <= asked.now:
-                    state = state or "expired"
-                elif not entry.readable:
-                    state = "expired" if entry.died else "first_use"
-                else:
-                    return position, state
-        return -1, state
+                entry = self._entries.get(asked.key(position, model))
+                if entry is not None:
+                    yield position, entry
 
     def _write(self, result: CacheResult, asked: _Asked, end: int) -> None:
         """Write what stands between the prefix that was read and the breakpoints."""
         done = asked.totals[end] if end >= 0 else 0
-        for mark in asked.usable:
-            if mark <= end:
-                continue
+        for mark in (m for m in asked.usable if m > end):
             ttl = asked.blocks[mark].ttl
             tokens = asked.totals[mark] - done
             done = asked.totals[mark]
@@ -234,11 +224,8 @@ class PrefixCache:
             if entry is not None and entry.readable and entry.expires > asked.now and asked.totals[position]:
                 return "no_breakpoint"
         for model in sorted(self._models.get(asked.workspace, set()) - {asked.model}):
-            for mark in asked.usable:
-                for position in range(mark, max(-1, mark - LOOK_BACK), -1):
-                    entry = self._entries.get(asked.key(position, model))
-                    if entry is not None and entry.expires > asked.now:
-                        return "model_changed"
+            if any(entry.expires > asked.now for _, entry in self._within_reach(asked, model)):
+                return "model_changed"
         return ""
 
     def openai(
@@ -255,25 +242,24 @@ class PrefixCache:
         options = request.get("prompt_cache_options")
         ttl = TTL.get(str(options.get("ttl")), 300.0) if isinstance(options, dict) else 300.0
         steps = total // 128
-        result = CacheResult(asked=True, kept_in=self._entries)
         lineage = self._lineage(workspace, "o\x00" + route)
         chain = blake2b(digest_size=16)
         keys = []
         for step in range(steps):
             chain.update(data[step * _CHUNK : (step + 1) * _CHUNK])
             keys.append(chain.digest())
-        result.seen = _Seen(model, *_sections(blocks), keys)
+        seen = _Seen(model, *_sections(blocks), keys)
+        result = CacheResult(asked=True, kept_in=self._entries, seen=seen, lineage=lineage)
         result.read, result.reason = self._longest_step(prefix, keys, now)
         if not result.read and not result.reason:
             other_model = [m for m in self._models.get(workspace, ()) if m != model]
             keys_of = [f"{workspace}\x00{m}\x00{key}\x00o".encode() for m in other_model]
             alive = any((e := self._entries.get(k + keys[7])) and e.expires > now for k in keys_of)
-            result.reason = "model_changed" if alive else _compare(result.seen, lineage)
+            result.reason = "model_changed" if alive else _compare(seen, lineage)
         self._models.setdefault(workspace, set()).add(model)
         for step in range(7, steps):
             result.entries.append(self._put(prefix + keys[step], ttl, now + ttl))
         result.write_5m = max(0, steps * 128 - result.read)
-        result.lineage = lineage
         return result
 
     def _longest_step(self, prefix: bytes, keys: list[bytes], now: float) -> tuple[int, str]:
@@ -294,17 +280,14 @@ class PrefixCache:
 
 def _compare(seen: _Seen, lineage: deque[_Seen]) -> str:
     """First section that differs from the most similar earlier request of the route."""
-    same_model = [s for s in lineage if s.model == seen.model]
-    if not same_model:
+    alike = [s for s in lineage if s.model == seen.model]
+    if not alike:
         return "first_use"
-    same_tools = [s for s in same_model if s.tools == seen.tools]
-    if not same_tools:
-        return "tools_changed"
-    same_system = [s for s in same_tools if s.system == seen.system]
-    if not same_system:
-        return "system_changed"
-    own = set(seen.chain)
-    if all(s.chain[-1] in own for s in same_system):
+    for section in ("tools", "system"):
+        alike = [s for s in alike if getattr(s, section) == getattr(seen, section)]
+        if not alike:
+            return f"{section}_changed"
+    if {s.chain[-1] for s in alike} <= set(seen.chain):
         return "first_use"  # nothing changed: what came before was too short to be kept
     return "history_changed"
 
@@ -313,13 +296,10 @@ def _salt(request: dict[str, Any], section: str) -> bytes:
     """Return what else a section depends on, by the vendor's table of what invalidates what (D)."""
     if section == "system":
         return str(request.get("speed") or "").encode()
-    if section == "messages":
-        choice = request.get("tool_choice")
-        thinking = request.get("thinking")
-        if choice is None and thinking is None:
-            return b""
-        return msgspec.json.encode((choice, thinking))
-    return b""
+    wishes = (request.get("tool_choice"), request.get("thinking"))
+    return (
+        msgspec.json.encode(wishes) if section == "messages" and any(w is not None for w in wishes) else b""
+    )
 
 
 def _chain(request: dict[str, Any], blocks: list[Block]) -> tuple[list[bytes], tuple[bytes, bytes, bytes]]:
@@ -330,20 +310,13 @@ def _chain(request: dict[str, Any], blocks: list[Block]) -> tuple[list[bytes], t
         if block.section != section:
             section = block.section
             chain.update(b"\x02" + section.encode() + _salt(request, section))
-        chain.update(len(block.data).to_bytes(4, "big"))
-        chain.update(block.data)
+        chain.update(len(block.data).to_bytes(4, "big") + block.data)
         digests.append(chain.digest())
     return digests, _sections(blocks)
 
 
 def _sections(blocks: list[Block]) -> tuple[bytes, bytes, bytes]:
-    sums = {
-        "tools": blake2b(digest_size=12),
-        "system": blake2b(digest_size=12),
-        "messages": blake2b(digest_size=12),
-    }
+    sums = {section: blake2b(digest_size=12) for section in ("tools", "system", "messages")}
     for block in blocks:
-        part = sums[block.section]
-        part.update(len(block.data).to_bytes(4, "big"))
-        part.update(block.data)
+        sums[block.section].update(len(block.data).to_bytes(4, "big") + block.data)
     return sums["tools"].digest(), sums["system"].digest(), sums["messages"].digest()

@@ -7,50 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lz_otel.lab.simulator import _faults, _messages
+from lz_otel._ground.memory import BoundedMap, BoundedSet
+from lz_otel.lab.simulator import _families, _faults, _messages
 from lz_otel.lab.simulator._breakpoints import BreakpointError, breakpoints
-from lz_otel.lab.simulator._broken import break_messages
 from lz_otel.lab.simulator._clock import Clock
 from lz_otel.lab.simulator._content import Content, Memory, compose, last_user_text
-from lz_otel.lab.simulator._context import Answer, Context
-from lz_otel.lab.simulator._families import (
-    RefusedError,
-    ask_intent,
-    ask_pruning,
-    ask_scheduling,
-    ask_zeroing,
-    masks,
-    prune_request,
-)
+from lz_otel.lab.simulator._context import Context, reply
+from lz_otel.lab.simulator._families import RefusedError
 from lz_otel.lab.simulator._gateway import ResponseCache
 from lz_otel.lab.simulator._limits import RateLimits
 from lz_otel.lab.simulator._prefix import CacheResult, PrefixCache
 from lz_otel.lab.simulator._symbolic import Symbolic
-from lz_otel.lab.simulator._tokens import anthropic_blocks, encode
+from lz_otel.lab.simulator._tokens import anthropic_blocks, digest_of
 from lz_otel.lab.simulator._truth import Mechanism, Truth
 from lz_otel.mechanisms import REPLACES, of_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
+    from lz_otel.lab.simulator._context import Answer, Upstream
     from lz_otel.lab.simulator._truth import Record
     from lz_otel.lab.simulator.scenario import Behaviour, Scenario
 
-_JSON = (b"content-type", b"application/json")
 _DECODE = msgspec.json.Decoder().decode
 _NO_SAMPLING = "2026-10-21"
 
 
 class Provider:
-    """Everything the simulator knows and remembers.
-
-    Args:
-        scenario: what it does.
-        seed: seed of all draws.
-        clock: its time.
-        truth_path: file for the truth log, besides memory.
-    """
+    """Everything the simulator knows and remembers; its truth goes to the file, too, where one is given."""
 
     def __init__(
         self, scenario: Scenario, seed: int = 0, clock: Clock | None = None, truth_path: Path | None = None
@@ -66,17 +50,13 @@ class Provider:
         self.responses = ResponseCache(self.clock, seed)
         self.layer_zero_on = True  # POST /v1/layer-zero/control
         self._first: float | None = None
-        self._messages: dict[str, tuple[str, bytes, bytes, bytes]] = {}
-        self._counted: dict[bytes, None] = {}  # prompts that a client has had counted
+        self._messages: BoundedMap[str, tuple[str, bytes, bytes, bytes]] = BoundedMap(20_000)
+        self._counted: BoundedSet[bytes] = BoundedSet(1024)  # prompts that a client has had counted
 
     def reset(self) -> None:
         """Forget everything, as if just started."""
-        self.truth.reset()
-        self.cache.reset()
-        self.symbolic.reset()
-        self.memory.reset()
-        self.limits.reset()
-        self.responses.reset()
+        for part in (self.truth, self.cache, self.symbolic, self.memory, self.limits, self.responses):
+            part.reset()
         self.layer_zero_on = True
         self._first = None
         self._messages.clear()
@@ -100,13 +80,7 @@ class Provider:
         record.at = round(self.clock.now(), 4)
         return record
 
-    def serve(
-        self,
-        upstream: Callable[[dict[bytes, bytes], bytes, Record], Answer],
-        headers: dict[bytes, bytes],
-        raw: bytes,
-        record: Record,
-    ) -> Answer:
+    def serve(self, upstream: Upstream, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
         """Answer one request, through the gateway where the scenario has one."""
         behaviour = self.behaviour()
         if behaviour.gateway.name and record.api != "count_tokens":
@@ -118,55 +92,49 @@ class Provider:
     def messages(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
         """Answer ``POST /v1/messages``."""
         behaviour = self.behaviour()
-        request_id = f"req_sim{record.ordinal:020x}"
-        answer, ctx = self._messages_answer(headers, raw, record, behaviour, request_id)
+        answer, ctx = self._messages_answer(headers, raw, record, behaviour)
         answer.headers += [
-            (b"request-id", request_id.encode()),
+            (b"request-id", record.request_id.encode()),
             (b"anthropic-organization-id", b"00000000-0000-4000-8000-000000000000"),
         ]
         if ctx is not None:
             billed = record.uncached_tokens + record.cache_write_tokens
-            answer.headers += ctx.extra
-            answer.headers += self.limits.anthropic(
-                behaviour.limits, ctx.workspace, billed, record.output_tokens
-            )
+            limits = self.limits.anthropic(behaviour.limits, ctx.workspace, billed, record.output_tokens)
+            answer.headers += ctx.extra + limits
         return answer
 
     def _messages_answer(
-        self, headers: dict[bytes, bytes], raw: bytes, record: Record, behaviour: Behaviour, request_id: str
+        self, headers: dict[bytes, bytes], raw: bytes, record: Record, behaviour: Behaviour
     ) -> tuple[Answer, Context | None]:
-        body = self._body(raw)
+        body = decoded(raw)
         if not (headers.get(b"x-api-key") or headers.get(b"authorization")):
-            return self._invalid(
-                record, request_id, 401, "authentication_error", "x-api-key header is required"
-            ), None
+            return _invalid(record, "x-api-key header is required", 401), None
         problem = _problem(body, headers)
         if body is None or problem:
-            return self._invalid(record, request_id, 400, "invalid_request_error", problem), None
+            return _invalid(record, problem), None
         record.model = body["model"]
         ctx = Context(headers, body, behaviour, record, self.seed)
         record.stream = ctx.stream
-        asked, ratio = prune_request(ctx)
+        asked, ratio = _families.prune_request(ctx)
         fault = _faults.draw_fault(ctx)
         exhausted = self.limits.exhausted(behaviour.limits, ctx.workspace)
         if exhausted is not None:
             fault = "rate_limited"
             ctx.force.setdefault("retry-after-ms", str(int(exhausted * 1000) + 1))
         if fault in _faults.HTTP_FAULTS:
-            record.fault = fault
-            return self._http_fault(ctx, fault, request_id, asked and behaviour.pruning.enabled), ctx
+            return self._http_fault(ctx, fault, asked and behaviour.pruning.enabled), ctx
         try:
             blocks = anthropic_blocks(body)
             marks = breakpoints(body, blocks)
             answer = self._served(ctx, blocks, marks, asked, ratio, raw, fault)
         except BreakpointError as error:
-            return self._invalid(record, request_id, 400, "invalid_request_error", str(error)), ctx
+            return _invalid(record, str(error)), ctx
         except RefusedError as refusal:
             record.status, record.ending = 400, "error"
-            record.error_type, record.error_code = refusal.error_type, refusal.code
-            return Answer(400, [_JSON], [(0.0, encode(refusal.body))]), ctx
+            record.error_type, record.error_code = "invalid_request_error", refusal.code
+            return reply(refusal.body, status=400), ctx
         if fault:
-            break_messages(ctx, answer, fault)
+            _faults.break_answer(ctx, answer, fault)
         return answer, ctx
 
     def _served(
@@ -182,24 +150,24 @@ class Provider:
         record, body = ctx.record, ctx.body
         prompt = last_user_text(body)
         whole = sum(b.tokens for b in blocks)
-        fingerprint = _digest(record.model, blocks)
+        fingerprint = digest_of(record.model, blocks)
         same = blake2b(raw, digest_size=16).digest()  # the engine compiles whole requests
-        intent = ask_intent(ctx) if self.layer_zero_on else ""
+        intent = _families.ask_intent(ctx) if self.layer_zero_on else ""
         cached = self._prompt_cache(ctx, blocks, marks)
         counted = asked and fingerprint in self._counted
-        pruned = ask_pruning(ctx, asked, ratio, whole - cached.read - cached.write, counted)
+        pruned = _families.ask_pruning(ctx, asked, ratio, whole - cached.read - cached.write, counted)
         record.uncached_tokens = whole - pruned - cached.read - cached.write
         record.input_tokens = whole - pruned
         symbolic = self.symbolic.serve(ctx, same) if self.layer_zero_on else ""
-        masked = ask_zeroing(ctx) if self.layer_zero_on else False
-        shared = ask_scheduling(ctx) if self.layer_zero_on else False
+        masked = _families.ask_zeroing(ctx) if self.layer_zero_on else False
+        shared = _families.ask_scheduling(ctx) if self.layer_zero_on else False
         # ``legacy`` opts out of the scheduler, and so of all sharing
         scheduled = ctx.header(b"x-anthropic-layer-hint").split(";")[0].strip() not in ("", "legacy")
         max_tokens = int(body["max_tokens"])
         content = Content("", None, "", 0, 0, "max_tokens")
         if max_tokens:
             served = symbolic in ("hit", "contradiction")
-            content = compose(ctx, self.memory, fingerprint, prompt, intent, served, max_tokens)
+            content = compose(ctx, self.memory, fingerprint, prompt, max_tokens, intent, served)
             if scheduled:
                 content = self._sharing(ctx, content, prompt, shared)
         wish = record.mechanisms.get("intent")
@@ -227,12 +195,9 @@ class Provider:
         extra = self._diagnostics(ctx, message_id, cached)
         if not ctx.stream:
             return _messages.plain(ctx, content, message_id, extra)
-        chunks = ctx.behaviour.latency.chunks
-        pieces = ctx.draw.integer("chunks", int(chunks.low), int(chunks.high))
-        sent = masks(ctx, pieces) if masked else None
-        if sent is not None:  # short texts give fewer deltas than planned
-            used = len(_messages.cut_up(content.text, pieces))
-            sent = sent if used == pieces else masks_again(ctx, used)
+        pieces = ctx.pieces()
+        # Short texts give fewer deltas than planned
+        sent = _families.masks(ctx, len(_messages.cut_up(content.text, pieces))) if masked else None
         return _messages.streamed(ctx, content, message_id, extra, sent, pieces)
 
     def _prompt_cache(self, ctx: Context, blocks: list[Any], marks: list[int]) -> CacheResult:
@@ -260,29 +225,25 @@ class Provider:
         return content._replace(text=text, tokens=content.tokens + (len(text) - len(content.text) + 3) // 4)
 
     def _take_time(self, ctx: Context, cached: CacheResult, pruned: int) -> None:
-        latency = ctx.behaviour.latency
+        ms = ctx.total_ms
         if "latency" in ctx.force:
-            ctx.total_ms = float(ctx.force["latency"])
-        elif ctx.total_ms is None:
-            ctx.total_ms = ctx.draw.band("latency", latency.full_ms)
+            ms = float(ctx.force["latency"])
+        elif ms is None:
+            ms = ctx.draw.band("latency", ctx.behaviour.latency.full_ms)
             if cached.read:
-                ctx.total_ms *= ctx.behaviour.prompt_cache.latency_share
+                ms *= ctx.behaviour.prompt_cache.latency_share
             if pruned:
-                ctx.total_ms *= ctx.behaviour.pruning.latency_share
-        ctx.total_ms *= latency.scale
-        ctx.record.waited_ms = round(ctx.total_ms, 3)
+                ms *= ctx.behaviour.pruning.latency_share
+        ctx.take(ms)
 
     def _diagnostics(self, ctx: Context, message_id: str, cached: CacheResult) -> dict[str, Any]:
         """Return the vendor's diagnosis of a miss, for clients that ask (D)."""
         wish = ctx.body.get("diagnostics")
         if not isinstance(wish, dict) or cached.seen is None:
             return {}
-        seen = cached.seen
-        now = (seen.model, seen.tools, seen.system, seen.messages)
+        now = cached.seen[:4]  # model, tools, system, messages
         before = self._messages.get(str(wish.get("previous_message_id")))
-        self._messages[message_id] = now
-        if len(self._messages) > 20_000:
-            del self._messages[next(iter(self._messages))]
+        self._messages.put(message_id, now)
         if wish.get("previous_message_id") is None or cached.read:
             return {"diagnostics": None}
         if before is None:
@@ -293,64 +254,47 @@ class Provider:
                 return {"diagnostics": {"cache_miss_reason": reason}}
         return {"diagnostics": None}
 
-    def _http_fault(self, ctx: Context, fault: str, request_id: str, collapsed: bool) -> Answer:
+    def _http_fault(self, ctx: Context, fault: str, collapsed: bool) -> Answer:
         record = ctx.record
-        status, headers, body = _faults.anthropic_error(ctx, fault, request_id)
+        answer = _faults.http_error(ctx, fault)
         if collapsed and ctx.behaviour.pruning.collapse_errors:  # 001: all errors become a 400 (A)
             code = record.error_type or "upstream_error"
             error = {"type": "invalid_request_error", "message": "layer-zero: request failed", "code": code}
-            status, headers = 400, [_JSON]
-            body = encode({"type": "error", "error": error, "request_id": request_id})
-            record.error_type, record.error_code = "invalid_request_error", code
+            body = {"type": "error", "error": error, "request_id": record.request_id}
+            answer = reply(body, answer.wait * 1000.0, 400)
+            record.status, record.error_type, record.error_code = 400, "invalid_request_error", code
             ctx.verdict("pruning", Mechanism("fallback", "rejected", facts={"code": code}))
-        record.status, record.ending = status, "error"
-        answer = Answer(status, headers, [(0.0, body)])
-        answer.wait = 0.02 * ctx.behaviour.latency.scale
         return answer
 
     def count_tokens(self, headers: dict[bytes, bytes], raw: bytes, record: Record) -> Answer:
         """Answer ``POST /v1/messages/count_tokens``: the whole prompt, before any pruning."""
-        request_id = f"req_sim{record.ordinal:020x}"
-        body = self._body(raw)
-        if (
-            body is None
-            or not isinstance(body.get("model"), str)
-            or not isinstance(body.get("messages"), list)
-        ):
-            return self._invalid(
-                record, request_id, 400, "invalid_request_error", "model and messages are required"
-            )
+        body = decoded(raw)
+        if body is None or type(body.get("model")) is not str or type(body.get("messages")) is not list:
+            return _invalid(record, "model and messages are required")
         record.model = body["model"]
         blocks = anthropic_blocks(body)
         record.counted_tokens = sum(b.tokens for b in blocks)
-        self._counted[_digest(record.model, blocks)] = None
-        if len(self._counted) > 1024:
-            del self._counted[next(iter(self._counted))]
+        self._counted.add(digest_of(record.model, blocks))
         record.status = 200
-        reply = encode({"input_tokens": record.counted_tokens})
-        return Answer(200, [_JSON, (b"request-id", request_id.encode())], [(0.0, reply)])
-
-    def _body(self, raw: bytes) -> dict[str, Any] | None:
-        try:
-            body = _DECODE(raw)
-        except msgspec.DecodeError:
-            return None
-        return body if isinstance(body, dict) else None
-
-    def _invalid(self, record: Record, request_id: str, status: int, kind: str, message: str) -> Answer:
-        record.status, record.ending, record.error_type = status, "error", kind
-        error = {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}
-        return Answer(status, [_JSON], [(0.0, encode(error))])
+        answer = reply({"input_tokens": record.counted_tokens})
+        answer.headers.append((b"request-id", record.request_id.encode()))
+        return answer
 
 
-def _digest(model: str, blocks: list[Any]) -> bytes:
-    return blake2b(b"\x00".join([model.encode(), *(b.data for b in blocks)]), digest_size=16).digest()
+def _invalid(record: Record, message: str, status: int = 400) -> Answer:
+    kind = "authentication_error" if status == 401 else "invalid_request_error"
+    record.status, record.ending, record.error_type = status, "error", kind
+    error = {"type": kind, "message": message}
+    return reply({"type": "error", "error": error, "request_id": record.request_id}, status=status)
 
 
-def masks_again(ctx: Context, used: int) -> list[Any]:
-    """Return masks for the deltas that the text really gives, and write the truth anew."""
-    ctx.record.malformed[:] = [s for s in ctx.record.malformed if s != "mask"]
-    return masks(ctx, used)
+def decoded(raw: bytes) -> dict[str, Any] | None:
+    """Return a request's body; ``None`` where it is no JSON object."""
+    try:
+        body = _DECODE(raw)
+    except msgspec.DecodeError:
+        return None
+    return body if isinstance(body, dict) else None
 
 
 def _problem(body: dict[str, Any] | None, headers: dict[bytes, bytes]) -> str:

@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.request
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from lz_otel.lab.simulator._provider import Provider
 from lz_otel.lab.simulator._truth import read_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lz_otel.lab.simulator.scenario import Scenario
 
@@ -50,15 +51,47 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise ConfigurationError(
-            "port", port, f"a port that can be bound on {host} ({error.strerror})"
-        ) from None
+        allowed = f"a port that can be bound on {host} ({error.strerror})"
+        raise ConfigurationError("port", port, allowed) from None
     listener.listen(1024)
     listener.setblocking(False)
     return listener
 
 
-class Simulator:
+# Settings of uvicorn; no log, since connections are cut on purpose here.
+_UVICORN: dict[str, Any] = {
+    "ws": "none", "lifespan": "off", "log_config": None, "log_level": "critical", "access_log": False,
+    "server_header": False, "timeout_keep_alive": 75, "timeout_graceful_shutdown": 1, "backlog": 1024,
+}  # fmt: skip
+
+
+class _Watched:
+    """A simulator, here or in another process: what it did, read once no request is in progress."""
+
+    _step = 0.003  # seconds between two looks
+
+    def _records(self) -> list[dict[str, Any]]:
+        raise NotImplementedError
+
+    def _totals(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def settle(self, wait: float = 5.0) -> bool:
+        """Wait until no request is in progress; False when some still are."""
+        return _wait_for(lambda: not self._totals()["active"], wait, self._step)
+
+    def truth(self, wait: float = 5.0) -> list[dict[str, Any]]:
+        """Return all records by ordinal, after waiting at most so many seconds for requests in progress."""
+        self.settle(wait)
+        return self._records()
+
+    def summary(self, wait: float = 5.0) -> dict[str, Any]:
+        """Return totals, after waiting at most so many seconds for requests in progress."""
+        self.settle(wait)
+        return self._totals()
+
+
+class Simulator(_Watched):
     """A loopback provider of LLM APIs with fast paths, faults and a truth log.
 
     Args:
@@ -94,11 +127,7 @@ class Simulator:
         self._thread: threading.Thread | None = None
 
     def application(self) -> Any:
-        """Return the ASGI application, to be served by a server of one's own.
-
-        Raises:
-            MissingDependencyError: starlette is not installed.
-        """
+        """Return the ASGI application; raises MissingDependencyError where starlette is not installed."""
         _need("starlette")
         from lz_otel.lab.simulator._app import make_app
 
@@ -121,37 +150,26 @@ class Simulator:
                 peers.pop(self.transport.get_extra_info("peername")[:2], None)
                 super().connection_lost(exc)
 
-        config = uvicorn.Config(
-            self.application(),
-            http=Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",  # cut connections are on purpose here
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=1,
-            backlog=1024,
-        )
+        config = uvicorn.Config(self.application(), http=Protocol, **_UVICORN)
         return uvicorn.Server(config)
+
+    def opened(self, port: int, host: str) -> tuple[Any, socket.socket]:
+        """Return a server that is not yet started, and the socket on which it is to serve."""
+        server, listener = self.make_server(), listen(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{listener.getsockname()[1]}"
+        return server, listener
 
     def start(self, port: int = 0, host: str = "127.0.0.1") -> None:
         """Serve in a thread; returns when it answers. Port 0 takes a free one; see `url`."""
-        listener = listen(host, port)
-        self.url = url_of(host, listener)
-        server = self._server = self.make_server()
-        self._thread = threading.Thread(
-            target=self._run, args=(server, listener), name="lz-simulator", daemon=True
-        )
-        self._thread.start()
-        _wait_for(lambda: server.started or not _alive(self._thread), 10.0)
+        server, listener = self.opened(port, host)
+        self._server = server
+        serve = partial(asyncio.run, server.serve(sockets=[listener]))
+        thread = self._thread = threading.Thread(target=serve, name="lz-simulator", daemon=True)
+        thread.start()
+        _wait_for(lambda: server.started or not thread.is_alive(), 10.0)
         if not server.started:
             raise LzOtelError("the simulator did not start")
-
-    def _run(self, server: Any, listener: socket.socket) -> None:
-        with asyncio.Runner() as runner:
-            runner.run(server.serve(sockets=[listener]))
 
     def stop(self) -> None:
         """Stop serving. Connections still open are cut."""
@@ -166,19 +184,11 @@ class Simulator:
         self.provider.truth.close()
         self._server = self._thread = None
 
-    def truth(self, wait: float = 5.0) -> list[dict[str, Any]]:
-        """Return all records by ordinal, after waiting at most so many seconds for requests in progress."""
-        self.settle(wait)
+    def _records(self) -> list[dict[str, Any]]:
         return self.provider.truth.records()
 
-    def summary(self, wait: float = 5.0) -> dict[str, Any]:
-        """Totals, after waiting at most so many seconds for requests in progress."""
-        self.settle(wait)
+    def _totals(self) -> dict[str, Any]:
         return self.provider.truth.summary()
-
-    def settle(self, wait: float = 5.0) -> bool:
-        """Wait until no request is in progress; False when some still are."""
-        return _wait_for(lambda: self.provider.truth.active == 0, wait)
 
     def advance(self, seconds: float) -> None:
         """Move the simulator's clock forward."""
@@ -189,8 +199,10 @@ class Simulator:
         self.provider.reset()
 
 
-class _Remote:
-    """The same face for a simulator in another process."""
+class _Remote(_Watched):
+    """A simulator in another process."""
+
+    _step = 0.02
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -204,20 +216,12 @@ class _Remote:
             content: bytes = response.read()
         return content
 
-    def settle(self, wait: float = 5.0) -> bool:
-        """Wait until no request is in progress; False when some still are."""
-        return _wait_for(lambda: json.loads(self._ask("/__truth/summary"))["active"] == 0, wait, 0.02)
-
-    def truth(self, wait: float = 5.0) -> list[dict[str, Any]]:
-        """Return all records by ordinal, after waiting at most so many seconds for requests in progress."""
-        self.settle(wait)
+    def _records(self) -> list[dict[str, Any]]:
         return read_lines(self._ask("/__truth").splitlines())
 
-    def summary(self, wait: float = 5.0) -> dict[str, Any]:
-        """Totals, after waiting at most so many seconds for requests in progress."""
-        self.settle(wait)
-        found: dict[str, Any] = json.loads(self._ask("/__truth/summary"))
-        return found
+    def _totals(self) -> dict[str, Any]:
+        totals: dict[str, Any] = json.loads(self._ask("/__truth/summary"))
+        return totals
 
     def advance(self, seconds: float) -> None:
         """Move the simulator's clock forward."""
@@ -228,23 +232,13 @@ class _Remote:
         self._ask("/__reset", b"")
 
 
-def _alive(thread: threading.Thread | None) -> bool:
-    return thread is not None and thread.is_alive()
-
-
-def _wait_for(ready: Any, seconds: float, step: float = 0.003) -> bool:
+def _wait_for(ready: Callable[[], object], seconds: float, step: float = 0.003) -> bool:
     end = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > end:
             return False
         time.sleep(step)
     return True
-
-
-def url_of(host: str, listener: socket.socket) -> str:
-    """Base URL of a listening socket."""
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{listener.getsockname()[1]}"
 
 
 def _spawn(
@@ -296,11 +290,8 @@ def running(
     """Run a simulator for the time of a ``with`` block.
 
     Args:
-        scenario: a `Scenario`, the name of one, or a path to a TOML file.
-        port: 0 takes a free one.
-        host: address to listen on.
+        scenario, port, host, options: as for `simulate`.
         process: serve from a process of its own, so that it takes no time from this one.
-        options: as for `Simulator`.
 
     Yields:
         Something with ``url``, ``truth()``, ``summary()``, ``settle()``, ``advance()``, ``reset()``.
@@ -321,24 +312,18 @@ def running(
     child, url = _spawn(host, port, scenario, options)
     try:
         remote = _Remote(url)
-        _wait_for(lambda: _answers(remote), 10.0, 0.02)
+        remote.settle()  # it listens already, and answers once it serves
         yield remote
     finally:
         _end(child)
-
-
-def _answers(remote: _Remote) -> bool:
-    try:
-        remote._ask("/__truth/summary")
-    except OSError:
-        return False
-    return True
 
 
 def simulate(
     port: int = 8000,
     host: str = "127.0.0.1",
     scenario: Scenario | str | Path = "healthy",
+    *,
+    on_start: Callable[[str], object] = str,
     **options: Any,
 ) -> None:
     """Serve in the foreground until SIGTERM or SIGINT; both end it cleanly.
@@ -347,25 +332,22 @@ def simulate(
         port: 0 takes a free one.
         host: address to listen on.
         scenario: a `Scenario`, the name of one, or a path to a TOML file.
-        options: as for `Simulator`, and ``on_start``: called with the URL once it listens.
+        on_start: called with the URL once it listens.
+        options: as for `Simulator`.
 
     Raises:
         ConfigurationError: the scenario or the port cannot be used.
         MissingDependencyError: starlette or uvicorn is not installed.
     """
-    on_start = options.pop("on_start", None)
     simulator = Simulator(scenario, **options)
-    server = simulator.make_server()
-    listener = listen(host, port)
-    simulator.url = url_of(host, listener)
-    if on_start is not None:
-        on_start(simulator.url)
+    server, listener = simulator.opened(port, host)
 
     def finish(*_: Any) -> None:
         server.should_exit = True
 
     before = {s: signal.signal(s, finish) for s in (signal.SIGTERM, signal.SIGINT)}
     try:
+        on_start(simulator.url)
         asyncio.run(server.serve(sockets=[listener]))
     finally:
         for number, handler in before.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
+from lz_otel._ground.memory import BoundedSet
 from lz_otel.lab.simulator._truth import Mechanism
 
 if TYPE_CHECKING:
@@ -12,30 +12,18 @@ if TYPE_CHECKING:
 
 
 class Symbolic:
-    """The engine, with its memory of compiled requests.
+    """The engine, with its memory of compiled requests."""
 
-    Args:
-        limit: fingerprints remembered; beyond it the oldest must be compiled again.
-    """
-
-    def __init__(self, limit: int = 50_000) -> None:
-        self._limit = limit
-        self._compiled: OrderedDict[bytes, None] = OrderedDict()
-
-    def reset(self) -> None:
-        """Forget what is compiled."""
-        self._compiled.clear()
+    def __init__(self) -> None:
+        self._compiled: BoundedSet[bytes] = BoundedSet(50_000)
+        self.reset = self._compiled.clear
 
     def serve(self, ctx: Context, fingerprint: bytes) -> str:
-        """Decide, and add the headers of a hit.
-
-        Args:
-            ctx: the request.
-            fingerprint: digest of what makes two requests the same to the engine.
+        """Decide, and add the headers of a hit; equal fingerprints are one request to the engine.
 
         Returns:
-            ``hit``, ``contradiction`` (a hit that still bills output), ``zero_output`` (no hit,
-            yet no output billed), or nothing.
+            ``hit``, ``contradiction`` (a hit that still bills output), ``zero_output`` (no hit, yet no
+            output billed), or nothing.
         """
         part = ctx.behaviour.symbolic
         if not part.enabled:
@@ -43,30 +31,23 @@ class Symbolic:
         forced = ctx.force.get("symbolic", "")
         region = ctx.header(b"anthropic-region")
         served = forced in ("hit", "contradiction") or (
-            forced != "miss" and region in ("", "us-east-1") and ctx.chance("symbolic.hit", part.hit_rate)
+            forced != "miss"
+            and region in ("", "us-east-1")
+            and ctx.draw.chance("symbolic.hit", part.hit_rate)
         )
         if not served:
-            zero = ctx.chance("symbolic.zero", part.zero_output_rate)
+            zero = ctx.draw.chance("symbolic.zero", part.zero_output_rate)
             ctx.verdict("symbolic", Mechanism("miss", facts={"zero_output": True} if zero else {}))
             return "zero_output" if zero else ""
-        cold = fingerprint not in self._compiled
-        if cold:
-            self._compiled[fingerprint] = None
-            if len(self._compiled) > self._limit:
-                self._compiled.popitem(last=False)
+        cold = not self._compiled.add(fingerprint)
         engine = round(ctx.draw.band("symbolic.engine", part.engine_ms) + (part.cold_ms if cold else 0.0), 1)
-        ctx.extra.append((b"x-anthropic-layer", b"zero"))
-        ctx.extra.append((b"x-anthropic-zero-latency", str(engine).encode()))
-        contradiction = forced == "contradiction" or ctx.chance(
+        ctx.extra += [(b"x-anthropic-layer", b"zero"), (b"x-anthropic-zero-latency", str(engine).encode())]
+        contradiction = forced == "contradiction" or ctx.draw.chance(
             "symbolic.contradiction", part.contradiction_rate
         )
-        ctx.record.engine_ms = engine
-        ctx.record.cold = cold
-        band = ctx.behaviour.latency.fast_ms
-        slow = ctx.chance("symbolic.slow", part.slow_rate)
-        if slow:
-            band = part.slow_ms
-        ctx.faster("symbolic.total", band)
+        ctx.record.engine_ms, ctx.record.cold = engine, cold
+        slow = ctx.draw.chance("symbolic.slow", part.slow_rate)
+        ctx.faster("symbolic.total", part.slow_ms if slow else ctx.behaviour.latency.fast_ms)
         if cold and ctx.total_ms is not None:
             ctx.total_ms += part.cold_ms
         facts = {"engine_ms": engine, "cold": cold, "contradiction": contradiction, "slow": slow}

@@ -6,6 +6,7 @@ same, that parts add up, and that the figures look like real ones.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -38,7 +39,13 @@ class Block(msgspec.Struct):
     message: int = -1
 
 
-def _ttl(block: dict[str, Any]) -> str:
+def digest_of(model: str, blocks: list[Block]) -> bytes:
+    """Return a digest of a whole prompt and the model that is asked."""
+    return blake2b(b"\x00".join([model.encode(), *(b.data for b in blocks)]), digest_size=16).digest()
+
+
+def ttl_of(block: dict[str, Any]) -> str:
+    """Return the lifetime that a block, or a whole request, asks for: ``5m``, ``1h``, or nothing."""
     control = block.get("cache_control")
     if not isinstance(control, dict):
         return ""
@@ -46,24 +53,18 @@ def _ttl(block: dict[str, Any]) -> str:
 
 
 def _block(section: str, block: Any, role: bytes = b"", message: int = -1) -> Block:
-    if isinstance(block, str):
-        data = block.encode()
-        return Block(section, role + data, tokens_of(data), message=message)
     if not isinstance(block, dict):
-        data = encode(block)
+        data = block.encode() if isinstance(block, str) else encode(block)
         return Block(section, role + data, tokens_of(data), message=message)
     kind = block.get("type")
-    ttl = _ttl(block)
     if kind == "text" and isinstance(block.get("text"), str):
         data = block["text"].encode()
-        return Block(section, role + data, tokens_of(data), ttl, bool(data), message)
-    if kind == "image":
+        cacheable = bool(data)
+    else:
         data = encode({k: v for k, v in block.items() if k != "cache_control"})
-        return Block(section, role + data, 1500, ttl, True, message)
-    data = encode({k: v for k, v in block.items() if k != "cache_control"})
-    return Block(
-        section, role + data, tokens_of(data), ttl, kind not in ("thinking", "redacted_thinking"), message
-    )
+        cacheable = kind not in ("thinking", "redacted_thinking")
+    tokens = 1500 if kind == "image" else tokens_of(data)
+    return Block(section, role + data, tokens, ttl_of(block), cacheable, message)
 
 
 def anthropic_blocks(request: dict[str, Any]) -> list[Block]:
@@ -84,19 +85,24 @@ def anthropic_blocks(request: dict[str, Any]) -> list[Block]:
     return blocks
 
 
+def messages_of(request: dict[str, Any]) -> list[Any]:
+    """Return the messages of a request of any API; a text alone is one message of the user."""
+    messages = request.get("messages")
+    if messages is None:
+        messages = request.get("input")
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    return messages or []
+
+
 def openai_blocks(request: dict[str, Any]) -> list[Block]:
     """Return blocks of a Chat Completions or Responses request, tools first, in order."""
     blocks = [_block("tools", tool) for tool in request.get("tools") or ()]
     instructions = request.get("instructions")
     if isinstance(instructions, str):
         blocks.append(_block("system", instructions))
-    messages = request.get("messages")
-    if messages is None:
-        messages = request.get("input")
-    if isinstance(messages, str):
-        messages = [{"role": "user", "content": messages}]
     leading = True
-    for index, message in enumerate(messages or ()):
+    for index, message in enumerate(messages_of(request)):
         if not isinstance(message, dict):
             blocks.append(_block("messages", message, b"", index))
             continue

@@ -5,7 +5,7 @@ It exists to check an observer against. Nothing in lz_otel reads it to find its 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -91,12 +91,16 @@ class Record(msgspec.Struct, omit_defaults=True):
     similar: bool = False
     bytes_sent: int = 0
 
+    @property
+    def request_id(self) -> str:
+        """What the answer's head names the request by."""
+        return f"req_sim{self.ordinal:020x}"
+
 
 def hide(record: Record, everything: bool = False) -> None:
     """Hide what was decided: only the head arrived at the client, or nothing at all."""
-    in_the_body = ("prompt_cache", "pruning")
     for name, mechanism in record.mechanisms.items():
-        if everything or name in in_the_body:
+        if everything or name in ("prompt_cache", "pruning"):  # what the body shows
             mechanism.visible = False
 
 
@@ -133,24 +137,19 @@ class Truth:
         self._encoder = msgspec.json.Encoder()
         self._file: IO[bytes] | None = path.open("ab") if path else None
         self._ordinal = 0
-        self._active = 0
+        self.active = 0  # requests begun and not yet finished
         self._totals: Counter[str] = Counter()
-        self._groups: dict[str, Counter[str]] = {}
-
-    @property
-    def active(self) -> int:
-        """Requests begun and not yet finished."""
-        return self._active
+        self._groups: dict[str, Counter[str]] = defaultdict(Counter)
 
     def begin(self) -> Record:
         """Return a new record for a request that has just arrived."""
         self._ordinal += 1
-        self._active += 1
+        self.active += 1
         return Record(self._ordinal)
 
     def finish(self, record: Record) -> None:
         """Keep the record of a request that is over, and add it to the totals."""
-        self._active -= 1
+        self.active -= 1
         line = self._encoder.encode(record)
         self._lines.append(line)
         if self._file is not None:
@@ -161,28 +160,23 @@ class Truth:
         if record.usage_sent in ("full", "start"):
             for name in _TOKENS if record.usage_sent == "full" else _INPUT:
                 totals[name] += getattr(record, name)
-        self._count("status", str(record.status))
-        self._count("ending", record.ending)
-        self._count("api", record.api)
-        self._count("path", record.path)
-        if record.fault:
-            self._count("fault", record.fault)
+        for group in ("status", "ending", "api", "path", "fault"):
+            if group != "fault" or record.fault:
+                self._count(group, str(getattr(record, group)))
         for name, mechanism in record.mechanisms.items():
-            if not mechanism.verdict:
-                continue
-            self._count("verdicts", f"{name}.{mechanism.verdict}")
-            if mechanism.reason:
+            if mechanism.verdict:
+                self._count("verdicts", f"{name}.{mechanism.verdict}")
+            if mechanism.verdict and mechanism.reason:
                 self._count("reasons", f"{name}.{mechanism.reason}")
         for signal in record.malformed:
             self._count("malformed", signal)
 
     def _count(self, group: str, key: str) -> None:
-        self._groups.setdefault(group, Counter())[key] += 1
+        self._groups[group][key] += 1
 
     def lines(self, after: int = 0) -> bytes:
         """Return the kept records as JSON lines, without the first ``after``."""
-        lines = list(self._lines)[after:]
-        return b"".join(line + b"\n" for line in lines)
+        return b"".join(line + b"\n" for line in list(self._lines)[after:])
 
     def records(self) -> list[dict[str, Any]]:
         """Return the kept records as dicts with all their fields, by ordinal."""
@@ -190,10 +184,8 @@ class Truth:
 
     def summary(self) -> dict[str, Any]:
         """Return totals of the run."""
-        out: dict[str, Any] = {"begun": self._ordinal, "active": self._active, **self._totals}
-        for group, counts in self._groups.items():
-            out[group] = dict(sorted(counts.items()))
-        return out
+        groups = {group: dict(sorted(counts.items())) for group, counts in self._groups.items()}
+        return {"begun": self._ordinal, "active": self.active, **self._totals, **groups}
 
     def reset(self) -> None:
         """Forget everything. Requests in progress are counted when they end."""

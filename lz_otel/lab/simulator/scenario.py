@@ -19,12 +19,7 @@ from msgspec import Meta
 from lz_otel._ground import toml
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.simulator._schema import Band, Count, Number, Range, Share, Table
-from lz_otel.lab.simulator._traffic_schema import Route, Traffic
-
-__all__ = [
-    "GATEWAYS", "Behaviour", "Faults", "Gateway", "Intent", "Latency", "Limits", "Pruning", "Route",
-    "Scenario", "Scheduling", "Symbolic", "Traffic", "Zeroing", "load", "names", "parse",
-]  # fmt: skip
+from lz_otel.lab.simulator._traffic_schema import Traffic
 
 _GatewayName = Literal[
     "", "cloudflare", "helicone", "portkey", "litellm", "kong", "openrouter", "fastly", "rfc9211", "own"
@@ -239,12 +234,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def at(self, seconds: float) -> Behaviour:
         """Behaviour at a moment after the first request."""
-        current = self.phases[0][1]
-        for start, behaviour in self.phases[1:]:
-            if seconds < start:
-                break
-            current = behaviour
-        return current
+        return next((b for start, b in reversed(self.phases) if start <= seconds), self.phases[0][1])
 
     def changed(self, **tables: Any) -> Scenario:
         """Return the same scenario with keys replaced in every phase: ``changed(latency={"scale": 0.05})``.
@@ -289,9 +279,8 @@ def load(scenario: str | Path) -> Scenario:
     if isinstance(scenario, str) and path.suffix != ".toml":
         path = _HERE / f"{scenario}.toml"
         if scenario not in names():
-            raise ConfigurationError(
-                "scenario", scenario, "a path to a .toml file or one of " + ", ".join(names())
-            )
+            known = "a path to a .toml file or one of " + ", ".join(names())
+            raise ConfigurationError("scenario", scenario, known)
     try:
         content = path.read_text(encoding="utf-8")
     except OSError:

@@ -110,7 +110,8 @@ def test_the_clock_jumps_with_the_simulator() -> None:
 def test_the_second_opinion_is_decimal_and_by_the_published_prices() -> None:
     """1000 input tokens, 600 of them read and 200 written, and 100 output tokens; no price gives none."""
     prices = Prices()
-    usage = {"input": 1000, "read": 600, "write": 200, "write_1h": 0, "output": 100}
+    usage = {"input_tokens": 1000, "cache_read_tokens": 600, "cache_write_tokens": 200, "output_tokens": 100}
+    usage["cache_write_1h_tokens"] = 0
     bill = prices.bill("claude-sonnet-4-6", usage)
     assert bill is not None
     # per million: 3 input, 15 output, 0.30 read, 3.75 write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lz_otel.lab.history._replay import Alert, _firing
+from tests.lab.history.replayed_alerts import Alert, firing
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from lz_otel.lab.history._replay import Alert, _firing
 )
 def test_replayed_alerts(true_at: list[int], wait: float, keep: float, fires: list[int]) -> None:
     """An alert fires after ``for`` and goes on for ``keep_firing_for``; a gap begins anew."""
-    assert _firing(true_at, Alert("A", "up", wait, keep), 60, 600) == fires
+    assert firing(true_at, Alert("A", "up", wait, keep), 60, 600) == fires
