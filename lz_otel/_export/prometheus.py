@@ -22,7 +22,7 @@ from prometheus_client.utils import floatToGoString
 
 from lz_otel._export._label_values import LabelValues, printable
 from lz_otel._export._server import MetricsServer
-from lz_otel._ground.guard import guarded
+from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.once import Once
 from lz_otel.catalogue import COUNTER, HISTOGRAM
 
@@ -99,7 +99,6 @@ class _Layout:
     def empty_family(self) -> Family:
         return Family(self.family, self.doc, self.type)
 
-    @guarded("export")  # the page of the host must not fail for us
     def family_of(self, series: Series) -> Family:
         family = self.empty_family()
         samples = family.samples
@@ -136,8 +135,11 @@ class StoreCollector:
         if getattr(self.muted, "on", False):
             return
         for series in guarded("export")(self._store.snapshot)() or ():
-            family = self._layouts[id(series.metric)].family_of(series)
-            if family is not None:
+            try:
+                family = self._layouts[id(series.metric)].family_of(series)
+            except Exception as fault:  # noqa: BLE001 - the page of the host must not fail for us
+                guard.fault("export", fault)
+            else:
                 yield family
 
     def text(self, openmetrics: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Fire alerts over the past, as a server would have: their rules read what was pushed with old time stamps."""
+"""Fire alerts over the past, as a server would have, by what was pushed with old time stamps."""
 
 from __future__ import annotations
 
