@@ -133,9 +133,9 @@ def walks() -> tuple[Counter[str], Counter[str]]:
 
 
 def main() -> int:
-    """Print both walks, and compare the one to the snapshot with the limit."""
+    """Print both walks, and compare the one to the text with the limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.walk", description="The walk of one answer.")
-    parser.add_argument("--limit", type=whole(0), help="most entries up to the store's snapshot")
+    parser.add_argument("--limit", type=whole(0), help="most entries up to the text of /metrics")
     options = parser.parse_args()
     without_settings(os.environ)
     snapshot, text = walks()
@@ -143,8 +143,8 @@ def main() -> int:
     for file in sorted(snapshot | text, key=lambda file: (-snapshot[file], -text[file], file)):
         print(f"{snapshot[file]:8}  {text[file]:8}  {file}")
     print(f"{snapshot.total():8}  {text.total():8}  entries in {len(snapshot)} and {len(text)} files")
-    if options.limit is not None and snapshot.total() > options.limit:
-        print(f"more than {options.limit} entries up to the store's snapshot", file=sys.stderr)
+    if options.limit is not None and text.total() > options.limit:
+        print(f"more than {options.limit} entries up to the text of /metrics", file=sys.stderr)
         return 1
     return 0
 

@@ -122,7 +122,7 @@ def walked(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_walk_of_an_answer_is_short() -> None:
-    """One answer in two pieces enters files of lz_otel at most so often before it is in the store."""
+    """One answer in two pieces enters files of lz_otel at most so often before it is on the page."""
     done = walked("--limit", str(MOST_ENTRIES))
     assert (0, "") == (done.returncode, done.stderr), done.stdout
 
@@ -134,7 +134,7 @@ def test_the_walk_adds_up() -> None:
     assert len(rows) > 10, done.stdout + done.stderr
     assert rows[-1] == tuple(map(sum, zip(*rows[:-1], strict=True)))
     assert rows[-1][0] < rows[-1][1]
-    assert (1, "more than 0 entries up to the store's snapshot\n") == (done.returncode, done.stderr)
+    assert (1, "more than 0 entries up to the text of /metrics\n") == (done.returncode, done.stderr)
 
 
 def made_in(file: str, source: str) -> Any:

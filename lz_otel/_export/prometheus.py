@@ -22,7 +22,7 @@ from prometheus_client.utils import floatToGoString
 
 from lz_otel._export._label_values import LabelValues, printable
 from lz_otel._export._server import MetricsServer
-from lz_otel._ground.guard import guard, guarded
+from lz_otel._ground.guard import guard
 from lz_otel._ground.once import Once
 from lz_otel.catalogue import COUNTER, HISTOGRAM
 
@@ -134,10 +134,15 @@ class StoreCollector:
         """Yield all families that have points."""
         if getattr(self.muted, "on", False):
             return
-        for series in guarded("export")(self._store.snapshot)() or ():
+        try:
+            snapshot = self._store.snapshot()
+        except Exception as fault:  # noqa: BLE001 - the page of the host must not fail for us
+            guard.fault("export", fault)
+            return
+        for series in snapshot:
             try:
                 family = self._layouts[id(series.metric)].family_of(series)
-            except Exception as fault:  # noqa: BLE001 - the page of the host must not fail for us
+            except Exception as fault:  # noqa: BLE001 - nor must one metric for the others
                 guard.fault("export", fault)
             else:
                 yield family
