@@ -102,12 +102,8 @@ def read_usage(reader: Reader, usage: Any) -> None:
         return
     facts = reader.facts
     uncached = reader._count(usage, "inputTokens")
-    facts.cache_read_tokens = read = _either(
-        reader, usage, "cacheReadInputTokens", "cacheReadInputTokenCount"
-    )
-    facts.cache_write_tokens = written = _either(
-        reader, usage, "cacheWriteInputTokens", "cacheWriteInputTokenCount"
-    )
+    facts.cache_read_tokens = read = _either(reader, usage, "cacheReadInputToken")
+    facts.cache_write_tokens = written = _either(reader, usage, "cacheWriteInputToken")
     if uncached is not None:
         facts.input_tokens = uncached + (read or 0) + (written or 0)
     facts.output_tokens = reader._count(usage, "outputTokens")
@@ -121,8 +117,10 @@ def read_usage(reader: Reader, usage: Any) -> None:
     facts.output_final = facts.output_tokens is not None
 
 
-def _either(reader: Reader, usage: dict[str, Any], first: str, second: str) -> int | None:
-    return reader._count(usage, first if usage.get(first) is not None else second)
+def _either(reader: Reader, usage: dict[str, Any], stem: str) -> int | None:
+    """A count in either of its two spellings: ``...Tokens`` or ``...TokenCount``."""
+    plural = f"{stem}s"
+    return reader._count(usage, plural if usage.get(plural) is not None else f"{stem}Count")
 
 
 def model_in_path(request: Request, provider: str | None) -> str | None:

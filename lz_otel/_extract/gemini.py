@@ -17,14 +17,7 @@ from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import (
-    integral,
-    json_object,
-    json_objects,
-    loads,
-    model_name,
-    token_count,
-)
+from lz_otel._extract.values import integral, json_object, json_objects, loads, model_name, token_count
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -250,21 +243,12 @@ def _model(path: str) -> str | None:
     return model_name(unquote(tail[: tail.rfind(":")]))
 
 
-def _provider(request: Request, provider: str | None) -> str | None:
-    """Known host, or the path of a gateway; the name for "one of the two" where it does not tell."""
-    if provider is not None:
-        return provider
-    if "/publishers/" in request.path:
-        return "gcp.vertex_ai"
-    return "gcp.gen_ai" if "/models/" in request.path else None
-
-
 def _reader(
     cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
     """A reader of ``.../models/{model}:verb``, whose request has names of Google's own."""
-    owner = _provider(request, provider)
-    if owner is None:
+    owner = provider or ("gcp.vertex_ai" if "/publishers/" in request.path else "gcp.gen_ai")
+    if provider is None and "/publishers/" not in request.path and "/models/" not in request.path:
         return None
     if fields is not None:
         fields.messages, fields.system = fields.contents, fields.system_instruction

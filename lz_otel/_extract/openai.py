@@ -118,10 +118,7 @@ class ChatReader(Reader):
             for choice in choices:
                 said = choice.delta
                 if said is not None:
-                    if said.content:
-                        content += self._said(said.content)
-                    else:
-                        content += said.more()
+                    content += self._said(said.content) if said.content else said.more()
                 elif choice.text:
                     content += self._text(choice.text)
                 if choice.finish_reason is not None:
@@ -175,8 +172,7 @@ class ChatReader(Reader):
         for choice in answer.choices or ():
             said = choice.message or choice.delta
             if said is not None:
-                content += self._said(said.content)
-                content += said.more()
+                content += self._said(said.content) + said.more()
             else:
                 content += self._text(choice.text)
             self._choice_ended(choice.index, choice.finish_reason)

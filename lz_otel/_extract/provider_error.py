@@ -43,13 +43,9 @@ def provider_error(body: Any, headers: Mapping[str, str] = _NO_HEADERS) -> Provi
     if found is None:
         found = error_word(_aws(headers.get("x-amzn-errortype") or error.get("__type")))
     detail = json_object(error.get("details")).get("error_code")
-    message = (
-        nonempty_text(error.get("message"))
-        or nonempty_text(inner)
-        or nonempty_text(top.get("detail"))
-        or nonempty_text(top.get("message"))
-    )
-    return ProviderError(found, error_word(detail) or code, message[:_MAX_MESSAGE] if message else None)
+    stated = (error.get("message"), inner, top.get("detail"), top.get("message"))
+    message = next(filter(None, map(nonempty_text, stated)), "")
+    return ProviderError(found, error_word(detail) or code, message[:_MAX_MESSAGE] or None)
 
 
 def _code(value: Any) -> str | None:
