@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lz_otel import catalogue as c
-from lz_otel.lab.demo._money import Prices
-from lz_otel.lab.demo._outcome import Outcome
+from lz_otel.lab.demo._money import TruthPrices
+from lz_otel.lab.demo._outcome import CallOutcome
 from lz_otel.lab.demo.checks import CALLS, ending_of
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Expected:
         self._busy = busy
         self._plans = plans
         self._ratios = {route.name: route.prune_ratios for route in traffic.routes}
-        self._prices = Prices()
+        self._prices = TruthPrices()
         self._hit_before: set[bytes] = set()
         self.attempts: dict[str, list[dict[str, Any]]] = {}
         self._counted: dict[str, int] = {}
@@ -62,7 +62,7 @@ class Expected:
                 self.attempts.setdefault(record["call"], []).append(record)
             elif record["api"] == "count_tokens" and record["status"] == 200:
                 self._counted[record["call"]] = record["counted_tokens"]
-        self.calls: dict[str, Outcome] = {}
+        self.calls: dict[str, CallOutcome] = {}
         # In the order in which the last attempts arrived: who hit a fingerprint first depends on it
         for name, attempts in sorted(self.attempts.items(), key=lambda item: item[1][-1]["ordinal"]):
             if name not in cut_short:
@@ -86,9 +86,9 @@ class Expected:
 
     # --- one call ---------------------------------------------------------------------------
 
-    def _call(self, name: str, r: dict[str, Any]) -> Outcome:
+    def _call(self, name: str, r: dict[str, Any]) -> CallOutcome:
         arrived = r["status"] == 200 and r["ending"] not in _LOST
-        out = Outcome(ending_of(r), r["path"], r["served_by"])
+        out = CallOutcome(ending_of(r), r["path"], r["served_by"])
         if not arrived:
             out.path, out.served_by = "full", ""
         replayed = r["usage_sent"] in ("replayed", "zero")
@@ -127,7 +127,7 @@ class Expected:
             out.add(c.MALFORMED, 1.0, "event" if r["stream"] else "body")
         return out
 
-    def _usage(self, out: Outcome, r: dict[str, Any], *, replayed: bool) -> None:
+    def _usage(self, out: CallOutcome, r: dict[str, Any], *, replayed: bool) -> None:
         sent = r["usage_sent"]
         if sent in ("full", "start"):
             out.add(c.INPUT_TOKENS, r["input_tokens"])
@@ -144,7 +144,7 @@ class Expected:
             out.add(c.USAGE_MISSING_CALLS, 1.0, "ended_early" if early else "malformed")
 
     def _money(
-        self, out: Outcome, name: str, r: dict[str, Any], shown: dict[str, Any], facts: dict[str, Any]
+        self, out: CallOutcome, name: str, r: dict[str, Any], shown: dict[str, Any], facts: dict[str, Any]
     ) -> None:
         prices = self._prices
         # A stream that broke stated its first output token at its start: a lower bound, which is priced
@@ -172,7 +172,7 @@ class Expected:
             out.add(c.SAVED_USD, float(prices.input_price(r["model"], pruned) or 0), "pruning")
         out.add(c.COST_USD, float(usd))
 
-    def _stored(self, out: Outcome, r: dict[str, Any], stored: dict[str, Any]) -> None:
+    def _stored(self, out: CallOutcome, r: dict[str, Any], stored: dict[str, Any]) -> None:
         """Count what a stored answer saved: what it cost when it was made."""
         if r["usage_sent"] != "replayed":
             return
@@ -182,7 +182,7 @@ class Expected:
 
     # --- the families -----------------------------------------------------------------------
 
-    def _symbolic(self, out: Outcome, name: str, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
+    def _symbolic(self, out: CallOutcome, name: str, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
         hit = shown["verdict"] == "hit"
@@ -204,7 +204,7 @@ class Expected:
             if counted is not None and abs(counted - r["input_tokens"]) <= _TOLERANCE:
                 out.add(c.SYMBOLIC_EVIDENCE, 1.0, "input_match")
 
-    def _pruning(self, out: Outcome, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
+    def _pruning(self, out: CallOutcome, r: dict[str, Any], shown: dict[str, Any] | None) -> None:
         if shown is None:
             return
         facts = shown.get("facts", {})
@@ -216,7 +216,7 @@ class Expected:
         if "preservation_ms" in facts:
             out.add(c.CONTEXT_PRESERVATION, facts["preservation_ms"] / 1000)
 
-    def _zeroing(self, out: Outcome, r: dict[str, Any], facts: dict[str, Any]) -> None:
+    def _zeroing(self, out: CallOutcome, r: dict[str, Any], facts: dict[str, Any]) -> None:
         if "total_layers" in facts:
             out.add(c.ZEROING_PARAMS_RATIO, facts["zeroed_params_ratio"])
             out.add(c.ZEROING_CONFIDENCE, facts["routing_confidence"])
@@ -230,7 +230,7 @@ class Expected:
         else:  # how far the client got is not in the log
             out.unknown.update((c.MASK_EVENTS.name, c.MASK_SWITCHES.name, c.MALFORMED.name))
 
-    def _scheduling(self, out: Outcome, r: dict[str, Any]) -> None:
+    def _scheduling(self, out: CallOutcome, r: dict[str, Any]) -> None:
         if r["similar"]:
             out.add(c.SIMILAR_CALLS, 1.0)
         if r["ghosts"] and r["ending"] in _WHOLE_TEXT:
@@ -239,7 +239,7 @@ class Expected:
     # --- what the application asked for -------------------------------------------------------
 
     def _asked(
-        self, out: Outcome, r: dict[str, Any], plan: Planned, intent: dict[str, Any], *, replayed: bool
+        self, out: CallOutcome, r: dict[str, Any], plan: Planned, intent: dict[str, Any], *, replayed: bool
     ) -> None:
         if plan.intent:
             out.add(c.INTENT_CALLS, 1.0, plan.intent)

@@ -21,7 +21,7 @@ class Bill(NamedTuple):
     full: Decimal
 
 
-class Prices:
+class TruthPrices:
     """The newest row of each model that holds today."""
 
     def __init__(self) -> None:

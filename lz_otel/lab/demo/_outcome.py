@@ -35,7 +35,7 @@ _COMPARED_NAMES = frozenset(m.name for m in COMPARED)
 
 
 @dataclass(slots=True)
-class Outcome:
+class CallOutcome:
     """One call, as one side has it.
 
     Attributes:
@@ -77,7 +77,7 @@ class Observed:
     def __init__(self) -> None:
         self.rate: Callable[[], float] = float
         self.busy: set[str] = set()
-        self.calls: dict[str, Outcome] = {}
+        self.calls: dict[str, CallOutcome] = {}
         self.twice: set[str] = set()
 
     def listen(self, ended: EndedCall) -> None:
@@ -87,7 +87,7 @@ class Observed:
             self.twice.add(name)
         if self.rate() > BUSY:
             self.busy.add(name)
-        outcome = self.calls[name] = Outcome(ended.ending, ended.path, ended.served_by)
+        outcome = self.calls[name] = CallOutcome(ended.ending, ended.path, ended.served_by)
         for result in ended.results:
             if result.verdict is not None:
                 outcome.verdicts[result.verdict.mechanism] = (result.verdict.decision, result.verdict.reason)
@@ -114,7 +114,7 @@ def _near(one: float, other: float) -> bool:
 
 
 def differences(
-    call: str, seen: Outcome, truth: Outcome
+    call: str, seen: CallOutcome, truth: CallOutcome
 ) -> tuple[dict[str, str], dict[str, bool], list[Difference]]:
     """Compare the two sides of one call.
 
@@ -156,7 +156,7 @@ def differences(
     return mechanisms, metrics, found
 
 
-def total(outcomes: Mapping[str, Outcome]) -> dict[Key, float]:
+def total(outcomes: Mapping[str, CallOutcome]) -> dict[Key, float]:
     """Return all figures of all calls, added up."""
     out: dict[Key, float] = defaultdict(float)
     for outcome in outcomes.values():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from lz_otel.lab.demo.truth import Result
+    from lz_otel.lab.demo.truth import CaseResult
 
 _WIDTH = 140
 _SHOWN = 10  # differences of one case
@@ -41,7 +41,7 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
 
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     started = perf_counter()
-    results: list[Result] = []
+    results: list[CaseResult] = []
     for case in chosen(list(wanted)):
         with console.status(f"{case.name} …"):
             result = run_case(case, calls, seed)
@@ -65,7 +65,7 @@ def run(*, wanted: Sequence[str] = (), calls: int = 2000, seed: int = 0) -> int:
     return 0
 
 
-def _differences(console: Console, result: Result) -> None:
+def _differences(console: Console, result: CaseResult) -> None:
     from rich.markup import escape
 
     for difference in result.differences[:_SHOWN]:
@@ -74,7 +74,7 @@ def _differences(console: Console, result: Result) -> None:
         console.print(f"[red]{result.case}[/]: and {len(result.differences) - _SHOWN} more differences")
 
 
-def _verdict(result: Result) -> str:
+def _verdict(result: CaseResult) -> str:
     return "[green]equal[/]" if result.good else "[red]DIFFERS[/]"
 
 
@@ -84,7 +84,7 @@ def _share(equal: int, all_: int) -> str:
     return f"{equal:,}" if equal == all_ else f"[red]{equal:,} of {all_:,}[/]"
 
 
-def table(results: Sequence[Result]) -> Table:
+def table(results: Sequence[CaseResult]) -> Table:
     """Case × mechanism: calls with a verdict, all of them equal; or how many of how many are."""
     from rich.table import Table
 

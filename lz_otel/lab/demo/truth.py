@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 
 @dataclass
-class Result:
+class CaseResult:
     """What came of one case.
 
     Attributes:
@@ -92,7 +92,7 @@ class _Run(NamedTuple):
     store: Any
 
 
-class Clock:
+class TruthClock:
     """The simulator's seconds, for a time of ours: real ones, and the jumps between."""
 
     def __init__(self) -> None:
@@ -133,12 +133,12 @@ def chosen(wanted: list[str]) -> list[Case]:
     return [known[name] for name in wanted] or list(known.values())
 
 
-def run_case(case: Case, calls: int, seed: int = 0) -> Result:
+def run_case(case: Case, calls: int, seed: int = 0) -> CaseResult:
     """Run one case, so many operations of the application long, and compare."""
     started = perf_counter()
     scenario = case.scenario.changed(faults={"stall_ms": 50.0})
     slow = any(b.symbolic.slow_rate for _, b in scenario.phases)
-    observed, clock = Observed(), Clock()
+    observed, clock = Observed(), TruthClock()
     plans: dict[str, Planned] = {}
     with (
         running(scenario, process=True, seed=seed, latency_scale=1.0 if slow else LATENCY) as simulator,
@@ -153,7 +153,7 @@ def run_case(case: Case, calls: int, seed: int = 0) -> Result:
     return result
 
 
-def _listen(clock: Clock, observed: Observed) -> None:
+def _listen(clock: TruthClock, observed: Observed) -> None:
     """Note each call that ends; the prompt cache goes by the simulator's time, texts take what they need."""
     runtime = instrumented()
     by_name: dict[str, Any] = {} if runtime.judges is None else runtime.judges.by_name
@@ -164,7 +164,7 @@ def _listen(clock: Clock, observed: Observed) -> None:
 
 
 async def _drive(
-    simulator: Any, scenario: Scenario, calls: int, seed: int, plans: dict[str, Planned], clock: Clock
+    simulator: Any, scenario: Scenario, calls: int, seed: int, plans: dict[str, Planned], clock: TruthClock
 ) -> Driver:
     """Make the calls in parts; between two of them the simulator's clock goes to the next phase."""
     driver = Driver(simulator.url, 0.0, IN_FLIGHT)
@@ -200,8 +200,8 @@ def _in_turn(planned: Iterator[Planned], plans: dict[str, Planned]) -> Iterator[
         yield each
 
 
-def _compare(case: str, scenario: Scenario, run: _Run) -> Result:
-    result = Result(case)
+def _compare(case: str, scenario: Scenario, run: _Run) -> CaseResult:
+    result = CaseResult(case)
     observed, given_up = run.observed, run.driver.given_up
     cut_short = {
         name: outcome.verdicts.get("symbolic", ("",))[0] == "hit"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LIMITS = (("requests", 4000, 1.0), ("input_tokens", 2_000_000, 0.8), ("output_tokens", 400_000, 0.95))
 
 
-class Route(NamedTuple):
+class MadeRoute(NamedTuple):
     """Calls of one operation.
 
     Attributes:
@@ -50,7 +50,7 @@ class Flow(NamedTuple):
         second: the model that steps in when this one fails, or empty.
     """
 
-    route: Route
+    route: MadeRoute
     group: str
     model: Model
     per_second: float

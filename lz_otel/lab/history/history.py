@@ -26,7 +26,7 @@ from lz_otel._measure.rules import zeros
 from lz_otel.bundle.promql import VENDOR_CACHE_HIT_RATE, VENDOR_DECOMPRESSION_P95, VENDOR_SLICE_EFFICIENCY
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.history import _remote_write
-from lz_otel.lab.history._calls import Flow, Route, embeddings, rows
+from lz_otel.lab.history._calls import Flow, MadeRoute, embeddings, rows
 from lz_otel.lab.history._figures import MODELS, model
 from lz_otel.lab.history._incidents import INCIDENTS as INCIDENTS
 from lz_otel.lab.history._incidents import State, incident
@@ -96,19 +96,19 @@ class History(NamedTuple):
 
 _PRUNING = {"control": ("zeroing", "prompt_cache"), "pruned": ("zeroing", "pruning", "prompt_cache")}
 _ROUTES = (
-    Route("classify-ticket", 0.42, False, (900, 60), {"": ("symbolic", "prompt_cache")}),
-    Route("draft-reply", 0.2, True, (2600, 320), {"": ("intent", "prompt_cache")}),
-    Route("summarize-thread", 0.16, True, (5200, 260), _PRUNING),
-    Route("answer-faq", 0.17, True, (1500, 180), {"": ("scheduling", "response_cache", "prompt_cache")}),
+    MadeRoute("classify-ticket", 0.42, False, (900, 60), {"": ("symbolic", "prompt_cache")}),
+    MadeRoute("draft-reply", 0.2, True, (2600, 320), {"": ("intent", "prompt_cache")}),
+    MadeRoute("summarize-thread", 0.16, True, (5200, 260), _PRUNING),
+    MadeRoute("answer-faq", 0.17, True, (1500, 180), {"": ("scheduling", "response_cache", "prompt_cache")}),
 )
-_NO_OPERATION = Route("", 0.05, False, (700, 150), {"": ()})
+_NO_OPERATION = MadeRoute("", 0.05, False, (700, 150), {"": ()})
 _PLACED = {name for route in _ROUTES for names in route.groups.values() for name in names}
 _UNPLACED = tuple(m for m in mechanisms.NAMES if m not in _PLACED)  # the first route asks for them
 _PLAIN = tuple(name for name in mechanisms.of_effect(mechanisms.SHORTENS) if name not in mechanisms.FAMILIES)
 _JOBS = {"families": "support-bot", "plain": "plain-chat"}
 
 
-def _routes(plan: Plan, kind: str) -> Iterator[Route]:
+def _routes(plan: Plan, kind: str) -> Iterator[MadeRoute]:
     for index in range(plan.routes):
         again, place = divmod(index, len(_ROUTES))
         route = _ROUTES[place]

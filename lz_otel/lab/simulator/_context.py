@@ -11,7 +11,7 @@ from lz_otel.lab.simulator._tokens import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lz_otel.lab.simulator._schema import Range
+    from lz_otel.lab.simulator._schema import ScenarioRange
     from lz_otel.lab.simulator._truth import Mechanism, Record
     from lz_otel.lab.simulator.scenario import Behaviour
 
@@ -94,7 +94,7 @@ class Context:
         self.total_ms = ms * self.behaviour.latency.scale
         self.record.waited_ms = round(self.total_ms, 3)
 
-    def faster(self, name: str, band: Range) -> None:
+    def faster(self, name: str, band: ScenarioRange) -> None:
         """Serve the answer in this time, unless a faster mechanism does already."""
         ms = self.draw.band(name, band)
         if self.total_ms is None or ms < self.total_ms:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lz_otel.lab.simulator._schema import Range
+    from lz_otel.lab.simulator._schema import ScenarioRange
 
 _T = TypeVar("_T")
 _SPAN = float(1 << 64)
@@ -39,7 +39,7 @@ class Draw:
             return False
         return rate >= 1.0 or self.unit(name) < rate
 
-    def band(self, name: str, band: Range) -> float:
+    def band(self, name: str, band: ScenarioRange) -> float:
         """Return a number between the two ends."""
         return band.low + (band.high - band.low) * self.unit(name)
 

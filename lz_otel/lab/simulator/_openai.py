@@ -9,7 +9,7 @@ from lz_otel.lab.simulator import _openai_wire as wire
 from lz_otel.lab.simulator._content import compose, last_user_text
 from lz_otel.lab.simulator._context import Context, reply
 from lz_otel.lab.simulator._provider import decoded
-from lz_otel.lab.simulator._schema import Range
+from lz_otel.lab.simulator._schema import ScenarioRange
 from lz_otel.lab.simulator._tokens import digest_of, openai_blocks, tokens_of
 from lz_otel.lab.simulator._truth import Mechanism, hide
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lz_otel.lab.simulator._provider import Provider
     from lz_otel.lab.simulator._truth import Record
 
-_EMBEDDING_MS = Range(30.0, 90.0)
+_EMBEDDING_MS = ScenarioRange(30.0, 90.0)
 _WRITES_COST = ("gpt-5.6", "gpt-6")  # models that report written tokens (D)
 
 

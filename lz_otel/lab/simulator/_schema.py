@@ -11,11 +11,11 @@ from msgspec import Meta
 _BAND = "two numbers >= 0, the lower first"
 
 
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScenarioTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of a scenario file: immutable, unknown keys are refused."""
 
 
-class Range(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class ScenarioRange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Two numbers, between which a value is drawn; ``[low, high]`` in a file."""
 
     low: float
@@ -26,7 +26,7 @@ class Range(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
             raise ValueError(_BAND)
 
 
-Band = Annotated[Range, Meta(extra={"allowed": _BAND})]
+Band = Annotated[ScenarioRange, Meta(extra={"allowed": _BAND})]
 Share = Annotated[float, Meta(ge=0.0, le=1.0, extra={"allowed": "a share between 0 and 1"})]
 Number = Annotated[float, Meta(ge=0.0, le=1e9)]
 Count = Annotated[int, Meta(ge=1, le=10**9)]

@@ -8,12 +8,21 @@ import msgspec
 from msgspec import Meta
 
 from lz_otel.errors import ConfigurationError
-from lz_otel.lab.simulator._schema import Band, Intents, Names, Number, Range, Share, Table, Weights
+from lz_otel.lab.simulator._schema import (
+    Band,
+    Intents,
+    Names,
+    Number,
+    ScenarioRange,
+    ScenarioTable,
+    Share,
+    Weights,
+)
 
 _Mistake = Literal["", "wrong_header", "no_beta", "not_streaming", "temperature"]
 
 
-class Route(Table, frozen=True):
+class Route(ScenarioTable, frozen=True):
     """One operation of the client's application.
 
     Attributes:
@@ -47,7 +56,7 @@ class Route(Table, frozen=True):
     later_after: Annotated[int, Meta(ge=0, le=10**9)] = 0
     kind: Literal["structured", "prose", "dialogue"] = "prose"
     system_tokens: Annotated[int, Meta(ge=0, le=100_000)] = 60
-    prompt_tokens: Band = Range(30, 160)
+    prompt_tokens: Band = ScenarioRange(30, 160)
     cache: Literal["", "5m", "1h"] = ""
     automatic: bool = False
     pool: Annotated[int, Meta(ge=1, le=1_000_000)] = 50
@@ -76,7 +85,7 @@ class Route(Table, frozen=True):
     entities: bool = False
 
 
-class Traffic(Table, frozen=True):
+class Traffic(ScenarioTable, frozen=True):
     """The client's traffic.
 
     Attributes:

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from lz_otel._ground import toml
 from lz_otel.errors import ConfigurationError
-from lz_otel.lab.simulator._schema import Band, Count, Number, Range, Share, Table
+from lz_otel.lab.simulator._schema import Band, Count, Number, ScenarioRange, ScenarioTable, Share
 from lz_otel.lab.simulator._traffic_schema import Traffic
 
 _GatewayName = Literal[
@@ -29,7 +29,7 @@ _AFTER = "seconds, more than those of the phase before"
 _HERE = Path(__file__).parent / "scenarios"
 
 
-class Latency(Table, frozen=True):
+class Latency(ScenarioTable, frozen=True):
     """How long answers take.
 
     ``full_ms`` and ``fast_ms`` are the two modes of article 000 (A). A stream's first token
@@ -37,13 +37,13 @@ class Latency(Table, frozen=True):
     """
 
     scale: Annotated[float, Meta(ge=0.0, le=100.0)] = 1.0
-    full_ms: Band = Range(800, 1200)
-    fast_ms: Band = Range(19, 38)
+    full_ms: Band = ScenarioRange(800, 1200)
+    fast_ms: Band = ScenarioRange(19, 38)
     first_token_share: Share = 0.4
-    chunks: Band = Range(4, 9)
+    chunks: Band = ScenarioRange(4, 9)
 
 
-class Faults(Table, frozen=True):
+class Faults(ScenarioTable, frozen=True):
     """Shares of requests that go wrong, by kind; at most one kind per attempt.
 
     ``stream_error``, ``no_stop`` and ``stall`` concern streams only. ``retry_after`` says
@@ -71,7 +71,7 @@ class Faults(Table, frozen=True):
     stall_ms: Number = 30_000.0
 
 
-class Symbolic(Table, frozen=True):
+class SymbolicTable(ScenarioTable, frozen=True):
     """Article 000 (A): answers without a model, announced by ``x-anthropic-layer: zero``."""
 
     enabled: bool = False
@@ -80,64 +80,64 @@ class Symbolic(Table, frozen=True):
     zero_output_rate: Share = 0.0
     invalid_output_rate: Share = 0.0
     slow_rate: Share = 0.0
-    slow_ms: Band = Range(350, 900)
+    slow_ms: Band = ScenarioRange(350, 900)
     cold_ms: Number = 120.0
-    engine_ms: Band = Range(19, 23)
+    engine_ms: Band = ScenarioRange(19, 23)
 
 
-class Pruning(Table, frozen=True):
+class Pruning(ScenarioTable, frozen=True):
     """Article 001 (A; where the figure stands on the wire is C)."""
 
     enabled: bool = False
     report: Literal["usage", "header", "count"] = "usage"
-    effect: Band = Range(0.95, 1.05)
-    preservation_ms: Band = Range(14.0, 22.6)
+    effect: Band = ScenarioRange(0.95, 1.05)
+    preservation_ms: Band = ScenarioRange(14.0, 22.6)
     reject_rate: Share = 0.0
     collapse_errors: bool = True
     latency_share: Share = 0.9
 
 
-class Intent(Table, frozen=True):
+class Intent(ScenarioTable, frozen=True):
     """Article 002 (A): sampling intents."""
 
     enabled: bool = False
     silent_rate: Share = 0.0
     inconsistent_rate: Share = 0.0
     creative_repeat_rate: Share = 0.123
-    first_token_ms: Band = Range(389, 412)
-    total_ms: Band = Range(650, 850)
+    first_token_ms: Band = ScenarioRange(389, 412)
+    total_ms: Band = ScenarioRange(650, 850)
 
 
-class Zeroing(Table, frozen=True):
+class Zeroing(ScenarioTable, frozen=True):
     """Article 003 (A): layers switched off while answering."""
 
     enabled: bool = False
     fallback_rate: Share = 0.01
     no_report_rate: Share = 0.0
-    ratio: Band = Range(0.35, 0.55)
-    confidence: Band = Range(0.85, 0.97)
+    ratio: Band = ScenarioRange(0.35, 0.55)
+    confidence: Band = ScenarioRange(0.85, 0.97)
     malformed_report_rate: Share = 0.0
     malformed_mask_rate: Share = 0.0
     constant_mask_rate: Share = 0.0
     string_mask_rate: Share = 0.3
     total_layers: Annotated[int, Meta(ge=1, le=1000)] = 32
-    total_ms: Band = Range(260, 400)
+    total_ms: Band = ScenarioRange(260, 400)
 
 
-class Scheduling(Table, frozen=True):
+class Scheduling(ScenarioTable, frozen=True):
     """Article 004 (A; the header that says what was served is C)."""
 
     enabled: bool = False
     zero_rate: Share = 0.97
     not_served_rate: Share = 0.0
     ghost_rate: Share = 0.0
-    total_ms: Band = Range(110, 230)
+    total_ms: Band = ScenarioRange(110, 230)
     cache_hit_rate: Share = 0.37
     decompression_ms: Number = 39.0
     anchor_efficiency: Share = 0.937
 
 
-class Gateway(Table, frozen=True):
+class Gateway(ScenarioTable, frozen=True):
     """A gateway with a response cache of its own in front of the provider (D)."""
 
     name: _GatewayName = ""
@@ -147,17 +147,17 @@ class Gateway(Table, frozen=True):
     refresh_rate: Share = 0.0
     fallback_rate: Share = 0.0
     retry_rate: Share = 0.0
-    hit_ms: Band = Range(5, 15)
+    hit_ms: Band = ScenarioRange(5, 15)
 
 
-class PromptCache(Table, frozen=True):
+class PromptCache(ScenarioTable, frozen=True):
     """The provider's prompt cache (D)."""
 
     enabled: bool = True
     latency_share: Share = 0.75
 
 
-class Limits(Table, frozen=True):
+class Limits(ScenarioTable, frozen=True):
     """Rate limits per minute, stated in headers; enforced only when ``enforce`` is set."""
 
     requests: Count = 4000
@@ -166,20 +166,20 @@ class Limits(Table, frozen=True):
     enforce: bool = False
 
 
-class Answers(Table, frozen=True):
+class Answers(ScenarioTable, frozen=True):
     """What is answered: length in tokens, share of calls with tools that use one."""
 
-    output_tokens: Band = Range(12, 90)
-    thinking_tokens: Band = Range(20, 60)
+    output_tokens: Band = ScenarioRange(12, 90)
+    thinking_tokens: Band = ScenarioRange(20, 60)
     tool_use_rate: Share = 0.7
 
 
-class Behaviour(Table, frozen=True):
+class Behaviour(ScenarioTable, frozen=True):
     """Everything the provider does at one moment."""
 
     latency: Latency = Latency()
     faults: Faults = Faults()
-    symbolic: Symbolic = Symbolic()
+    symbolic: SymbolicTable = SymbolicTable()
     pruning: Pruning = Pruning()
     intent: Intent = Intent()
     zeroing: Zeroing = Zeroing()

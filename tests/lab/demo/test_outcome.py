@@ -9,16 +9,16 @@ import pytest
 from lz_otel import catalogue as c
 from lz_otel.errors import ConfigurationError
 from lz_otel.lab.demo._expected import Expected
-from lz_otel.lab.demo._money import Prices
-from lz_otel.lab.demo._outcome import Outcome, differences
-from lz_otel.lab.demo.truth import Clock, Result, cases, chosen
+from lz_otel.lab.demo._money import TruthPrices
+from lz_otel.lab.demo._outcome import CallOutcome, differences
+from lz_otel.lab.demo.truth import CaseResult, TruthClock, cases, chosen
 from lz_otel.lab.simulator import load, names
 from lz_otel.lab.simulator.scenario import GATEWAYS
 
 
-def outcome(**verdicts: Any) -> Outcome:
+def outcome(**verdicts: Any) -> CallOutcome:
     """A call that ended well, with these verdicts."""
-    out = Outcome("ok", "full", "")
+    out = CallOutcome("ok", "full", "")
     out.verdicts = verdicts
     return out
 
@@ -72,7 +72,7 @@ def test_a_figure_that_is_off_differs() -> None:
 
 def test_open_reasons_are_limited() -> None:
     """A run with more than one in a hundred reasons left open is not good."""
-    result = Result("x")
+    result = CaseResult("x")
     result.mechanisms["prompt_cache"] = {"equal": 99, "unknown": 1}
     assert result.good
     result.mechanisms["prompt_cache"] = {"equal": 98, "unknown": 2}
@@ -99,7 +99,7 @@ def test_the_clock_jumps_with_the_simulator() -> None:
     """A time before a jump is not moved by it, a later one is, by all jumps before."""
     from time import perf_counter
 
-    clock, before = Clock(), perf_counter()
+    clock, before = TruthClock(), perf_counter()
     clock.jump(300.0)
     between = perf_counter()
     clock.jump(10.0)
@@ -109,7 +109,7 @@ def test_the_clock_jumps_with_the_simulator() -> None:
 
 def test_the_second_opinion_is_decimal_and_by_the_published_prices() -> None:
     """1000 input tokens, 600 of them read and 200 written, and 100 output tokens; no price gives none."""
-    prices = Prices()
+    prices = TruthPrices()
     usage = {"input_tokens": 1000, "cache_read_tokens": 600, "cache_write_tokens": 200, "output_tokens": 100}
     usage["cache_write_1h_tokens"] = 0
     bill = prices.bill("claude-sonnet-4-6", usage)

@@ -11,7 +11,7 @@ from lz_otel._judge.zeroing import ZeroingJudge
 from lz_otel._measure import rules
 from lz_otel.lab.demo import report
 from lz_otel.lab.demo.soak import memory_after
-from lz_otel.lab.demo.truth import Result, cases, chosen, run_case
+from lz_otel.lab.demo.truth import CaseResult, cases, chosen, run_case
 
 QUICK = ("healthy", "only-symbolic", "only-prompt-cache")
 slow = pytest.mark.skipif(
@@ -19,12 +19,12 @@ slow = pytest.mark.skipif(
 )
 
 
-def short(name: str, calls: int = 120) -> Result:
+def short(name: str, calls: int = 120) -> CaseResult:
     """One case, a few calls long."""
     return run_case(chosen([name])[0], calls)
 
 
-def assert_equal(result: Result) -> None:
+def assert_equal(result: CaseResult) -> None:
     """Nothing differs; of so few calls one reason may be left open."""
     assert [] == [str(difference) for difference in result.differences]
     assert result.calls >= 120

@@ -8,14 +8,14 @@ import pytest
 
 from lz_otel import catalogue as c
 from lz_otel import mechanisms
-from lz_otel.lab.history._calls import Flow, Route, rows
+from lz_otel.lab.history._calls import Flow, MadeRoute, rows
 from lz_otel.lab.history._figures import MODELS
 from lz_otel.lab.history._incidents import INCIDENTS, Shares, State
 
 
 def flow(*asked: str) -> Flow:
     """Streamed calls that ask for these mechanisms."""
-    return Flow(Route("a", 1.0, True, (1000, 100), {"": asked}), "", MODELS[0], 1.0, "")
+    return Flow(MadeRoute("a", 1.0, True, (1000, 100), {"": asked}), "", MODELS[0], 1.0, "")
 
 
 def counted(flow: Flow, state: State, metric: c.Metric, *labels: str) -> float:
