@@ -101,7 +101,7 @@ def everything_on(tmp_path: Path) -> Iterator[Capture]:
     assert runtime is not None
     traffic.registry = CollectorRegistry()
     exporter = PrometheusExporter(runtime.store, "127.0.0.1", 0, traffic.registry)
-    exporter.start()
+    exporter._register()  # without a port
     guard.reset()
     try:
         yield Capture(runtime.store)
