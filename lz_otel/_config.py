@@ -171,7 +171,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("miss_reasons", "LZ_OTEL_MISS_REASONS", "true", _flag, "true or false",
             "tell why the prompt cache was missed, by comparing digests of requests", (bool,)),
     Setting("spans", "LZ_OTEL_SPANS", "auto", _choice("auto", "off"), "auto or off",
-            "auto: a span per call when somebody exports traces"),
+            "auto: a span per call while traces are exported"),
     Setting("http_spans", "LZ_OTEL_HTTP_SPANS", "auto", _choice("auto", "on", "off"), "auto, on or off",
             "switch on opentelemetry-instrumentation-httpx; auto: when lz-otel sets up the trace exporter"),
     Setting("call_log", "LZ_OTEL_CALL_LOG", "false", _flag, "true or false",

@@ -2,7 +2,7 @@
 
 Registered names are OpenTelemetry's (D); those it has no name for are ours (C): openrouter,
 ollama, together_ai, cerebras, huggingface, voyageai, writer, z_ai, snowflake, heroku and the
-like. ``other`` is a host nobody has named.
+like. ``other`` is a host without a name.
 """
 
 from __future__ import annotations

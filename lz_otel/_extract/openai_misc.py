@@ -84,7 +84,7 @@ class RunReader(Reader):
 def _plain(
     operation: str, key: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
-    """A reader; on hosts that nobody has named the request must hold a model and ``key``."""
+    """A reader; on hosts without a name the request must hold a model and ``key``."""
     azure = deployment(request.path)
     if provider is None:
         if fields is None or (type(fields.model) is not str and azure is None):
@@ -103,7 +103,7 @@ moderations = partial(_plain, "other", "input")  # POST .../moderations
 
 
 def media(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """Images and audio; on hosts that nobody has named they are left alone."""
+    """Images and audio; on hosts without a name they are left alone."""
     if provider is None and "/openai/" not in request.path:
         return None
     if "/images/" not in request.path and "/audio/" not in request.path:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _HIT, _MISS, _BYPASS = "hit", "miss", "bypass"
 
-# Words of the headers of one gateway each. What is not listed says nothing (DISABLED: nobody asked).
+# Words of the headers of one gateway each. What is not listed says nothing (DISABLED: it was not asked).
 _WORDS = {
     "hit": _HIT, "semantic hit": _HIT, "miss": _MISS, "semantic miss": _MISS,
     "refresh": _BYPASS,  # Portkey: the caller asked to go past the cache

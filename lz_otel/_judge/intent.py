@@ -47,7 +47,7 @@ class IntentJudge(Judge):
 
     Besides: calls per intent, outputs of repeated requests compared by digest, and changes of
     intent within a session. What it cannot know: whether ``logprobs`` are missing because of
-    the sampling or because nobody asked; whether another process sent the same request before.
+    the sampling or were not asked for; whether another process sent the same request before.
 
     Memory: digests of the last 10,000 requests with that of their answer, and of 10,000 sessions.
     """

@@ -61,7 +61,7 @@ class Budget:
 
 class SchedulingJudge(Judge):
     """Hit: ``x-anthropic-layer-served: zero``. Fallback: asked for, and ``served_standard`` or, without
-    that header, ``not_served``. Miss: the header says ``standard`` and nobody asked. Bypass: hint ``legacy``.
+    that header, ``not_served``. Miss: the header says ``standard``, not asked for. Bypass: hint ``legacy``.
 
     Similarity is the cosine of word counts (C; the article names the number, not the measure); entities are
     e-mail addresses, phone, order and account numbers, UUIDs, IBANs in the first 64 Ki characters. Both take

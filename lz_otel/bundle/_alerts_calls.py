@@ -133,7 +133,7 @@ def _spend_limit(kit: Kit) -> Alert:
         conditions=(AlertCondition("critical", expr, "1m", "10m"),),
         meaning="The account has hit a limit on money: the organisation's, the project's or the workspace's, "
         "or its credit is used up.",
-        impact="Every call on this account fails until somebody raises the limit, pays, or the month ends.",
+        impact="Every call on this account fails until the limit is raised or paid, or the month ends.",
         guard=f"A stray code: more than {plain(kit.g.spend_limit_errors)} refusals in 5 minutes are needed. "
         "It never flaps: retries do not help.",
         diagnosis=(

@@ -109,7 +109,7 @@ def _retries(kit: Kit) -> Alert:
         description='{{ $labels.job }} makes {{ $value | printf "%.2f" }} attempts per call to '
         f"{{{{ $labels.{PROVIDER} }}}} over 5 minutes (threshold: {plain(kit.t.attempts_per_call)}).",
         conditions=(AlertCondition("warning", expr, "15m", "15m"),),
-        meaning="Many calls succeed only after retries, or retry in vain.",
+        meaning="Many calls succeed only after retries, or not even then.",
         impact="Slower answers, more load on a provider that is struggling, and limits used up by attempts.",
         guard=f"More than {plain(kit.g.retries)} retries in 5 minutes are needed. A longer window would fire "
         "after the outage is over.",

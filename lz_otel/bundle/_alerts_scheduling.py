@@ -16,7 +16,7 @@ def _ghost(kit: Kit) -> Alert:
         return (
             '{{ $value | printf "%.0f" }} details of another request turned up in answers to '
             f"{{{{ $labels.job }}}} within 10 minutes (threshold: more than "
-            f"{plain(limit)}). They may be somebody else's data."
+            f"{plain(limit)}). They may be other people's data."
         )
 
     return Alert(
@@ -40,7 +40,7 @@ def _ghost(kit: Kit) -> Alert:
             ("004: a fuse on similarity: a request that resembles one of the last 100 by more than 0.92 "
              "takes the standard path."),
             "004: clean answers of foreign entities before they leave the service.",
-            "Find the answers by the trace id in spans and logs, and tell whoever looks after personal data.",
+            "Find the answers by the trace id in spans and logs, and tell those who guard personal data.",
             "If it was a shared address or number, put it on the allow-list."),
     )  # fmt: skip
 

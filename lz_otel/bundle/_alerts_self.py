@@ -27,7 +27,7 @@ def _silent(kit: Kit) -> Alert:
         conditions=(AlertCondition("warning", before.unless(build.group(*kit.by), on=kit.by), "15m"),),
         meaning="The exporter is gone: the service is down, is not scraped, or does not reach its collector, "
         "or lz_otel is switched off.",
-        impact="Nobody would notice errors, cost or limits of this service.",
+        impact="Errors, cost and limits of this service would go unnoticed.",
         guard="One instance that goes does not matter, only a whole job. Jobs that end by themselves: list "
         "them in `batch_jobs`. It ends after 6 hours.",
         diagnosis=(
@@ -150,7 +150,7 @@ def _watchdog(_kit: Kit) -> Alert:
         description="If the receiver of this alert hears nothing, Prometheus or Alertmanager is down, or "
         "they do not reach it.",
         conditions=(AlertCondition("none", vector(1).above(0), "0m"),),
-        meaning="It fires always. A dead man's switch, outside of this system, calls somebody when it stops.",
+        meaning="It fires always. A dead man's switch, outside of this system, calls when it stops.",
         impact="None while it fires. Once it stops, no other alert can reach anybody.",
         guard="-",
         diagnosis=(("It is always 1", vector(1)),),

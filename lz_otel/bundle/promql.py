@@ -10,8 +10,8 @@ every query gets (``$job`` and so on for dashboards, the configured selectors fo
 
 Unknown metrics, labels, and literals outside a closed list raise
 :class:`~lz_otel.errors.CatalogueError`. A counter or a histogram part is a :class:`Range` and must pass
-through ``rate`` or ``increase`` before it can be aggregated, so nobody sums raw counters or their
-quotients. Bucket bounds cannot be matched: scraped series say ``le="1.0"``, series that came by OTLP
+through ``rate`` or ``increase`` before it can be aggregated, so raw counters and quotients are never
+summed. Bucket bounds cannot be matched: scraped series say ``le="1.0"``, series that came by OTLP
 ``le="1"``.
 
 Every :class:`Expr` knows its labels; ``sum("jbo")`` is refused, as is a match ``on`` a label that one

@@ -22,7 +22,7 @@ GOOD, WARN, BAD, NEUTRAL = "green", "orange", "red", "blue"
 FAST = "green"  # served without a full inference; also what was saved
 FULL = "blue"  # a full inference; also what was spent
 FALLBACK = "orange"  # asked for the fast path and did not get it; also what was overspent
-GIVEN_UP = "#8e8e99"  # grey: nobody's fault, nobody waits any more
+GIVEN_UP = "#8e8e99"  # grey: no fault, and no one waits any more
 BROKEN = "dark-red"
 
 PERCENTILES = {
