@@ -16,6 +16,7 @@ import pytest
 import lz_otel
 from lz_otel._config import SETTINGS, InstrumentSettings, Settings, load
 from lz_otel._extract import candidate, identify
+from lz_otel._ground.headers import head_of
 from lz_otel._price.price_file import load_table
 from lz_otel.errors import ConfigurationError
 from lz_otel.model import Request
@@ -188,7 +189,8 @@ def test_what_the_documentation_says_of_unknown_hosts(
         b' "contents": [{"parts": [{"text": "x"}]}]}'
     )
     found = identify(
-        candidate("POST", path) or (), Request("POST", "llm.internal", path, headers=headers, body=body)
+        candidate("POST", path) or (),
+        Request("POST", "llm.internal", path, headers=head_of(headers), body=body),
     )
     assert found is not None
     assert provider == found.facts.provider

@@ -14,7 +14,7 @@ from benchmarks.soak import LEAST, Sample, flatness, parser
 from benchmarks.soak_traffic import Ledger, name, still_running
 from benchmarks.soak_truth import against_truth, callers, compare, found, truth, whole
 from lz_otel import catalogue as c
-from lz_otel.lab.demo._money import Prices
+from lz_otel.lab.demo._money import TruthPrices
 from lz_otel.lab.simulator import load
 from lz_otel.lab.simulator._truth import Mechanism, Record, Truth, read_lines
 
@@ -74,7 +74,7 @@ def ledger_of(**calls: int) -> Ledger:
 def usd(output: int) -> float:
     """What the usage above costs with so many output tokens."""
     usage = {"input_tokens": 1500, "cache_read_tokens": 1000, "output_tokens": output}
-    bill = Prices().bill(MODEL, {**usage, "cache_write_tokens": 0, "cache_write_1h_tokens": 0})
+    bill = TruthPrices().bill(MODEL, {**usage, "cache_write_tokens": 0, "cache_write_1h_tokens": 0})
     assert bill is not None
     return float(bill.usd)
 
