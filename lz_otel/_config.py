@@ -251,7 +251,7 @@ class Settings:
 
     @property
     def otlp_endpoint_set(self) -> bool:
-        """Whether the standard variables name an OTLP endpoint for metrics."""
+        """Return whether the standard variables name an OTLP endpoint for metrics."""
         names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
         return any(os.environ.get(name) for name in names)
 

@@ -160,7 +160,7 @@ class MetricsServer:
 
     @property
     def port(self) -> int | None:
-        """The port in use, or ``None`` while nothing listens."""
+        """Return the port in use, or ``None`` while nothing listens."""
         server = self._server
         return int(server.server_address[1]) if server else None
 

@@ -23,7 +23,7 @@ class Exporter(Protocol):
 
     @property
     def port(self) -> int | None:
-        """The port on which it serves ``/metrics``, or ``None`` while it serves none."""
+        """Return the port on which it serves ``/metrics``, or ``None`` while it serves none."""
 
     def start(self) -> None:
         """Export from now on; what cannot be started is one warning."""

@@ -147,7 +147,7 @@ class MultiprocessExporter:
 
     @property
     def port(self) -> int | None:
-        """The port this process serves on, or ``None``: another one does, or none."""
+        """Return the port this process serves on, or ``None``: another one does, or none."""
         return self._server.port
 
     def start(self) -> None:

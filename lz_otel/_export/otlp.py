@@ -207,7 +207,7 @@ class PushExporter:
 
 
 def _has_happened(series: Series) -> bool:
-    """Whether a series counts anything that happened: zeros, and what is running, do not."""
+    """Return whether a series counts anything that happened: zeros, and what is running, do not."""
     if series.metric is BUILD_INFO:
         return False
     return any(value.count if series.metric.kind == HISTOGRAM else value for _, value in series.points)

@@ -175,7 +175,7 @@ class PrometheusExporter:
 
     @property
     def port(self) -> int | None:
-        """The port in use, or ``None`` while nothing listens."""
+        """Return the port in use, or ``None`` while nothing listens."""
         return self._server.port
 
     def start(self) -> None:

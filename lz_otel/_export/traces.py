@@ -57,7 +57,7 @@ class _Watched(SpanExporter):
                 self._here.failed = True
 
     def failed(self) -> bool:
-        """Whether any batch failed in the current thread; forgets it."""
+        """Return whether any batch failed in the current thread, and forget it."""
         failed = getattr(self._here, "failed", False)
         self._here.failed = False
         return failed
@@ -152,7 +152,7 @@ def _lost(reason: str) -> None:
 
 
 def _taken() -> bool:
-    """Whether the application has set a TracerProvider of its own."""
+    """Return whether the application has set a TracerProvider of its own."""
     provider = asked("tracer_provider", trace.get_tracer_provider)
     return not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 

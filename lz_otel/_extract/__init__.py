@@ -71,7 +71,7 @@ for _dialect, _segments in _ROWS:
 
 
 def candidate(method: str, path: str) -> tuple[Dialect, ...] | None:
-    """The dialects that a request could speak, ``None`` for everything that is no LLM API.
+    """Return the dialects that a request could speak, ``None`` for everything that is no LLM API.
 
     Only ``POST`` runs a model: lists, polling and reading again never do. Costs well under a
     microsecond for other traffic, since it is asked for every request of the host.

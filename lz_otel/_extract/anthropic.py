@@ -205,7 +205,7 @@ class MessagesReader(Reader):
             self._iterations(usage["iterations"])
 
     def _iterations(self, iterations: Any) -> None:
-        """Attempts within one answer: who answered in the end, and what is billed besides."""
+        """Read the attempts within one answer: which answered in the end, and what is billed besides."""
         besides = []
         for entry in json_objects(iterations, 64):
             kind = entry.get("type")
@@ -261,7 +261,7 @@ class CompleteReader(Reader):
 def _reader(
     cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
-    """A reader of Anthropic's shape, ``None`` where neither host, header nor body shows it."""
+    """Return a reader of Anthropic's shape, ``None`` where neither host, header nor body shows it."""
     if provider == "anthropic" or not request.headers.lacks[_VERSION]:
         owner = provider or "anthropic"
     elif fields is not None and type(fields.model) is str and fields.messages is not None:
@@ -277,7 +277,7 @@ count_tokens = partial(_reader, CountReader, "count_tokens")  # POST .../v1/mess
 
 
 def complete(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../v1/complete``."""
+    """Read ``POST .../v1/complete``."""
     shaped = fields is not None and type(fields.model) is str and len(bytes(fields.prompt)) > 2
     if provider != "anthropic" and not (shaped and not request.headers.lacks[_VERSION]):
         return None

@@ -38,7 +38,7 @@ class _Frame(Struct, gc=False):
 
 
 def exception(reader: Reader, event: bytes, data: bytes) -> None:
-    """A frame of an exception, whose name begins with ``!``."""
+    """Read a frame of an exception, whose name begins with ``!``."""
     said = provider_error(loads(data))
     kind = error_word(event[1:].decode("latin-1"))
     reader._error(ProviderError(kind or said.type, said.code, said.message), in_stream=True)
@@ -95,7 +95,7 @@ class ConverseReader(Reader):
 
 
 def read_usage(reader: Reader, usage: Any) -> None:
-    """The usage object of Converse and of Amazon's own models."""
+    """Read the usage object of Converse and of Amazon's own models."""
     if type(usage) is not dict:
         if usage is not None:
             reader._note("usage")
@@ -118,13 +118,13 @@ def read_usage(reader: Reader, usage: Any) -> None:
 
 
 def _either(reader: Reader, usage: dict[str, Any], stem: str) -> int | None:
-    """A count in either of its two spellings: ``...Tokens`` or ``...TokenCount``."""
+    """Return a count in either of its two spellings: ``...Tokens`` or ``...TokenCount``."""
     plural = f"{stem}s"
     return reader._count(usage, plural if usage.get(plural) is not None else f"{stem}Count")
 
 
 def model_in_path(request: Request, provider: str | None) -> str | None:
-    """The model in ``/model/{id}/{action}``; ``None`` when it is not Bedrock's path."""
+    """Return the model in ``/model/{id}/{action}``; ``None`` when it is not Bedrock's path."""
     before, _, _ = request.path.rstrip("/").rpartition("/")
     rest, _, model = before.rpartition("/")
     if not rest.endswith("/model") or not model:
@@ -135,7 +135,7 @@ def model_in_path(request: Request, provider: str | None) -> str | None:
 
 
 def converse(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /model/{id}/converse`` and ``/converse-stream``."""
+    """Read ``POST /model/{id}/converse`` and ``/converse-stream``."""
     model = model_in_path(request, provider)
     if model is None:
         return None
@@ -148,7 +148,7 @@ def converse(request: Request, provider: str | None, fields: Fields | None) -> R
 
 
 def count_tokens(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /model/{id}/count-tokens``."""
+    """Read ``POST /model/{id}/count-tokens``."""
     model = model_in_path(request, provider)
     if model is None:
         return None

@@ -56,7 +56,7 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 
 
 def unwrap(reader: Reader, event: bytes, data: bytes) -> bytes | None:
-    """The vendor's event inside a frame of InvokeModelWithResponseStream."""
+    """Return the vendor's event inside a frame of InvokeModelWithResponseStream."""
     if event.startswith(b"!"):
         exception(reader, event, data)
         return None
@@ -69,7 +69,7 @@ def unwrap(reader: Reader, event: bytes, data: bytes) -> bytes | None:
 
 
 def header_counts(reader: Reader) -> None:
-    """Counts of the response headers, where the body stated none."""
+    """Read counts of the response headers, where the body stated none."""
     facts = reader.facts
     if facts.input_tokens is not None or facts.output_tokens is not None:
         return
@@ -198,7 +198,7 @@ class InvokeReader(Reader):
 
 
 def invoke(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /model/{id}/invoke`` and ``/invoke-with-response-stream``."""
+    """Read ``POST /model/{id}/invoke`` and ``/invoke-with-response-stream``."""
     model = model_in_path(request, provider)
     if model is None:
         return None

@@ -155,7 +155,7 @@ def _codec(name: str) -> Codec | None:
 
 
 def decoder_for(content_encoding: str) -> Decoder | None:
-    """A decoder for a ``content-encoding`` header.
+    """Return a decoder for a ``content-encoding`` header.
 
     Returns:
         ``None`` when the body cannot be decoded here. For ``identity`` do not ask.

@@ -54,7 +54,7 @@ class Sse:
         self.lost = 0
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that ``data`` completes."""
+        """Return the events that ``data`` completes."""
         if self._after_cr:
             self._after_cr = False
             if data.startswith(b"\n"):
@@ -141,7 +141,7 @@ class JsonLines:
         self.lost = 0
 
     def feed(self, data: bytes) -> list[Event]:
-        """The lines that ``data`` completes."""
+        """Return the lines that ``data`` completes."""
         held = self._held
         scanned = len(held)
         held += data
@@ -163,7 +163,7 @@ class JsonLines:
         return events
 
     def rest(self) -> list[Event]:
-        """The last line, when the body ended without a line end."""
+        """Return the last line, when the body ended without a line end."""
         line = b"" if self._skipping else bytes(self._held).strip()
         self._held.clear()
         return [(b"", line)] if line else []
@@ -186,7 +186,7 @@ class AwsFrames:
         self.lost = 0
 
     def feed(self, data: bytes) -> list[Event]:
-        """The frames that ``data`` completes."""
+        """Return the frames that ``data`` completes."""
         events: list[Event] = []
         if self.broken:
             return events
@@ -235,7 +235,7 @@ _VALUE_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
 def _frame_name(head: bytes) -> bytes | None:
-    """The event's name from the headers of a frame, ``None`` when they cannot be read."""
+    """Return the event's name from the headers of a frame, ``None`` when they cannot be read."""
     found: dict[bytes, bytes] = {}
     at = 0
     while at < len(head):

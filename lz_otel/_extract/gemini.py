@@ -120,7 +120,7 @@ class GenerateReader(Reader):
 
 
 def _by_modality(whole: int | None, *details: Any) -> dict[str, int] | None:
-    """Tokens by kind; what the details leave out is text. ``None`` when all of it is text."""
+    """Return tokens by kind; what the details leave out is text. ``None`` when all of it is text."""
     if whole is None:
         return None
     parts: dict[str, int] = {}
@@ -238,7 +238,7 @@ class InteractionsReader(Reader):
 
 
 def _model(path: str) -> str | None:
-    """The model in ``.../models/{model}:verb``."""
+    """Return the model in ``.../models/{model}:verb``."""
     tail = path[path.rfind("/") + 1 :]
     return model_name(unquote(tail[: tail.rfind(":")]))
 
@@ -246,7 +246,7 @@ def _model(path: str) -> str | None:
 def _reader(
     cls: type[Reader], operation: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
-    """A reader of ``.../models/{model}:verb``, whose request has names of Google's own."""
+    """Return a reader of ``.../models/{model}:verb``, whose request has names of Google's own."""
     owner = provider or ("gcp.vertex_ai" if "/publishers/" in request.path else "gcp.gen_ai")
     if provider is None and "/publishers/" not in request.path and "/models/" not in request.path:
         return None
@@ -265,7 +265,7 @@ count_tokens = partial(_reader, CountReader, "count_tokens")  # :countTokens
 
 
 def predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:predict`` of a publisher's model on Vertex AI: embeddings, images."""
+    """Read ``:predict`` of a publisher's model on Vertex AI: embeddings, images."""
     if provider != "gcp.vertex_ai" or "/publishers/" not in request.path:
         return None
     operation = "embeddings" if "embed" in request.path else "other"
@@ -273,14 +273,14 @@ def predict(request: Request, provider: str | None, fields: Fields | None) -> Re
 
 
 def interactions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST /v1beta/interactions``."""
+    """Read ``POST /v1beta/interactions``."""
     if provider not in ("gcp.gemini", "gcp.vertex_ai"):
         return None
     return InteractionsReader(Facts(provider, "generate_content", inference=True, llm_call=True), fields)
 
 
 def raw_predict(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``:rawPredict`` and ``:streamRawPredict``: other publishers' own APIs on Vertex AI."""
+    """Read ``:rawPredict`` and ``:streamRawPredict``: other publishers' own APIs on Vertex AI."""
     _, found, publisher = request.path.partition("/publishers/")
     if not found:
         return None

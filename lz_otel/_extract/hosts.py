@@ -50,7 +50,7 @@ GATEWAY_SEGMENT = re.compile(f"/({'|'.join(_SEGMENTS)})(?=/)").search
 
 
 def provider_by_suffix(host: str, path: str) -> str | None:
-    """The provider of a host in a domain of `SUFFIXES`, ``None`` where none is named."""
+    """Return the provider of a host in a domain of `SUFFIXES`, ``None`` where none is named."""
     for suffix, provider in _SUFFIXES:
         if host.endswith(suffix):
             return _azure(path) if provider == "azure.ai.inference" else provider
@@ -58,7 +58,7 @@ def provider_by_suffix(host: str, path: str) -> str | None:
 
 
 def provider_in_path(path: str) -> str | None:
-    """The provider that a gateway's path names. It says who answers, not that it is a call."""
+    """Return the provider that a gateway's path names. It says who answers, not that it is a call."""
     if "/openai/deployments/" in path:
         return "azure.ai.openai"
     segment = GATEWAY_SEGMENT(path)
@@ -66,7 +66,7 @@ def provider_in_path(path: str) -> str | None:
 
 
 def _azure(path: str) -> str:
-    """One Azure resource serves three APIs; Claude's own SDK calls its one ``anthropic`` (D)."""
+    """Tell the three APIs of one Azure resource apart; Claude's own SDK calls its one ``anthropic`` (D)."""
     if "/openai/" in path:
         return "azure.ai.openai"
     return "anthropic" if "/anthropic/" in path else "azure.ai.inference"

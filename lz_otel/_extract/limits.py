@@ -67,7 +67,7 @@ _NUMBER = re.compile(r"\d{1,15}(?:\.\d{1,9})?").fullmatch
 
 
 def read(headers: Mapping[str, str], now_epoch: float, malformed: list[str] | None = None) -> list[Limit]:
-    """The limits that a response states.
+    """Return the limits that a response states.
 
     Args:
         headers: response headers, lower-case names.
@@ -108,7 +108,7 @@ def _count(value: str, malformed: list[str] | None) -> int | None:
 
 
 def _seconds(value: str, now: float, malformed: list[str] | None) -> float | None:
-    """Seconds until a reset given as a Go duration, as seconds, or as a time."""
+    """Return seconds until a reset given as a Go duration, as seconds, or as a time."""
     value = value.strip()
     if not value or value == "-1":
         return None

@@ -193,7 +193,7 @@ class ChatReader(Reader):
 
 
 def cache_diagnosis(diagnostics: Any) -> str | None:
-    """The vendor's word for a prompt-cache miss in ``prompt_cache_diagnostics`` (D)."""
+    """Return the vendor's word for a prompt-cache miss in ``prompt_cache_diagnostics`` (D)."""
     if type(diagnostics) is dict:
         miss = json_object(diagnostics.get("cache_miss"))
         diagnostics = diagnostics.get("reason") or miss.get("reason") or diagnostics.get("type")
@@ -202,7 +202,7 @@ def cache_diagnosis(diagnostics: Any) -> str | None:
 
 
 def completions(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../chat/completions``, ``.../completions``, ``.../fim/completions``."""
+    """Read ``POST .../chat/completions``, ``.../completions``, ``.../fim/completions``."""
     chat = request.path.endswith(("/chat/completions", "/agents/completions"))
     azure = deployment(request.path)
     if provider is None and not _shaped(fields, chat, azure):

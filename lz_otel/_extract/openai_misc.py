@@ -84,7 +84,7 @@ class RunReader(Reader):
 def _plain(
     operation: str, key: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
-    """A reader; on hosts without a name the request must hold a model and ``key``."""
+    """Return a reader; on hosts without a name the request must hold a model and ``key``."""
     azure = deployment(request.path)
     if provider is None:
         if fields is None or (type(fields.model) is not str and azure is None):
@@ -103,7 +103,7 @@ moderations = partial(_plain, "other", "input")  # POST .../moderations
 
 
 def media(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """Images and audio; on hosts without a name they are left alone."""
+    """Read images and audio; on hosts without a name they are left alone."""
     if provider is None and "/openai/" not in request.path:
         return None
     if "/images/" not in request.path and "/audio/" not in request.path:
@@ -112,12 +112,12 @@ def media(request: Request, provider: str | None, fields: Fields | None) -> Read
 
 
 def rerank(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../rerank`` of a named host."""
+    """Read ``POST .../rerank`` of a named host."""
     return None if provider is None else _plain("other", "", request, provider, fields)
 
 
 def runs(request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    """``POST .../threads/{id}/runs`` and ``.../threads/runs``."""
+    """Read ``POST .../threads/{id}/runs`` and ``.../threads/runs``."""
     if provider is None or "/threads/" not in request.path:
         return None
     return RunReader(Facts(provider, "other", inference=False, llm_call=True), fields)

@@ -26,7 +26,7 @@ class ProviderError(NamedTuple):
 
 
 def provider_error(body: Any, headers: Mapping[str, str] = _NO_HEADERS) -> ProviderError:
-    """The error that a decoded body (any JSON value, or ``None``) and the headers state."""
+    """Return the error that a decoded body (any JSON value, or ``None``) and the headers state."""
     if type(body) is list and body:  # Google wraps errors of streams in a list
         body = body[0]
     top = json_object(body)
@@ -55,11 +55,11 @@ def _code(value: Any) -> str | None:
 
 
 def _name(value: Any) -> str | None:
-    """A word that is no number (``code: 429`` says no more than the status)."""
+    """Return a word that is no number (``code: 429`` says no more than the status)."""
     found = error_word(value)
     return None if found is None or found.lstrip("-").isdigit() else found
 
 
 def _aws(value: Any) -> Any:
-    """``com.amazon#ValidationException:http://...`` -> ``ValidationException``."""
+    """Cut ``com.amazon#ValidationException:http://...`` to ``ValidationException``."""
     return value.partition(":")[0].rpartition("#")[2] if type(value) is str else None

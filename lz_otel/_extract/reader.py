@@ -64,7 +64,7 @@ class Reader(FactsWriter):
     # --- what the host's response calls -------------------------------------------------------
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
-        """Status and headers (lower-case names); chooses the framing."""
+        """Take status and headers (lower-case names), and choose the framing."""
         self._status = status
         self._headers = headers
         kind = headers.get("content-type", "")
@@ -73,7 +73,7 @@ class Reader(FactsWriter):
             self._error(provider_error(None, headers))
 
     def feed(self, data: bytes, now: float) -> None:
-        """A piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
+        """Take a piece of the decoded body, of any size; ``now`` in ``perf_counter`` seconds."""
         template = self._template
         text = data.removeprefix(template.before).removesuffix(template.behind)
         if (
@@ -111,7 +111,7 @@ class Reader(FactsWriter):
         return True
 
     def _read(self, data: bytes, now: float) -> int:
-        """A piece whose shape is not known; how many pieces of content it held."""
+        """Read a piece whose shape is not known, and return how many pieces of content it held."""
         if self._done:
             return 0
         self._read_at = now
@@ -135,7 +135,7 @@ class Reader(FactsWriter):
         return self._several(parser, data)
 
     def _one(self, name: bytes, payload: bytes, data: bytes) -> int:
-        """A piece that is one whole event."""
+        """Read a piece that is one whole event."""
         self._only_text = ""
         content = self._event(name, payload)
         self._events += 1
@@ -152,11 +152,11 @@ class Reader(FactsWriter):
 
     @property
     def _undecoded(self) -> int:
-        """Pieces that matched the template: behind each piece with content but the first is a gap."""
+        """Count the pieces that matched the template: behind each with content but the first is a gap."""
         return sum(self._gaps) + 1 - self._decoded if self._gaps else 0
 
     def _several(self, parser: Sse | JsonLines | AwsFrames, data: bytes) -> int:
-        """A piece with no, several or broken events."""
+        """Read a piece with no, several or broken events."""
         events = parser.feed(data)
         content = 0
         for name, payload in events:
@@ -169,7 +169,7 @@ class Reader(FactsWriter):
         return content
 
     def finish(self, complete: bool) -> None:
-        """The body is over; ``complete`` when its end was reached."""
+        """End the body; ``complete`` when its end was reached."""
         if self._done:
             return
         self._complete = complete
@@ -192,7 +192,7 @@ class Reader(FactsWriter):
 
     @property
     def fed_at(self) -> float:
-        """When the last piece came (``now`` of `feed`); 0.0 before the first."""
+        """Return when the last piece came (``now`` of `feed`); 0.0 before the first."""
         return max(self._last, self._read_at)
 
     # --- what a dialect overrides -------------------------------------------------------------
@@ -202,15 +202,15 @@ class Reader(FactsWriter):
     _DONE_ENDS = False  # an event ``[DONE]`` says that the answer is complete
 
     def _take_event(self, name: bytes, event: Any) -> int:
-        """One decoded event of a stream, its ``error`` noted; more than 0 when it held content."""
+        """Take one decoded event of a stream, and note its ``error``; more than 0 when it held content."""
         return self._take_answer(event)
 
     def _take_answer(self, answer: Any) -> int:
-        """A whole decoded body of a success; returns more than 0 when it held content."""
+        """Take a whole decoded body of a success; more than 0 when it held content."""
         raise NotImplementedError
 
     def _event(self, name: bytes, data: bytes) -> int:
-        """One event of a stream; returns how many pieces of non-empty content it held."""
+        """Read one event of a stream, and return how many pieces of non-empty content it held."""
         event = None if self._EVENT is None else self._decode(self._EVENT, data)
         if event is not None:
             error = getattr(event, "error", None)
@@ -224,7 +224,7 @@ class Reader(FactsWriter):
         return 0
 
     def _document(self, body: bytes) -> bool:
-        """A whole JSON body of a success; ``False`` when it could not be read."""
+        """Read a whole JSON body of a success; ``False`` when it could not be read."""
         answer = self._decode(self._ANSWER, body)
         if answer is None:
             return False
@@ -237,7 +237,7 @@ class Reader(FactsWriter):
     # --- inner workings -----------------------------------------------------------------------
 
     def _begin(self, data: bytes, now: float) -> None:
-        """Pieces before a parser is chosen, and all pieces of a plain body."""
+        """Keep pieces before a parser is chosen, and all pieces of a plain body."""
         if self._doc is not None:
             self._size += len(data)
             if self._size <= MAX_BODY:
@@ -281,7 +281,7 @@ class Reader(FactsWriter):
         return True
 
     def _read_document(self, complete: bool) -> None:
-        """The plain body is over."""
+        """Read a plain body that is over."""
         pieces = self._doc or []
         if self._size > MAX_BODY:
             self._note("body")
@@ -304,7 +304,7 @@ class Reader(FactsWriter):
                 self._document(known)
 
     def _as_lines(self, body: bytes) -> bool:
-        """Lines of JSON that are labelled as one document."""
+        """Read lines of JSON that are labelled as one document."""
         lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") < 100_000 else []
         if len(lines) < 2 or type(loads(lines[0])) is not dict or type(loads(lines[1])) is not dict:
             return False
@@ -312,7 +312,7 @@ class Reader(FactsWriter):
         return True
 
     def _sums(self) -> None:
-        """Counts that are kept aside while the body passes."""
+        """Add up the counts that are kept aside while the body passes."""
         facts = self.facts
         if self._learned is not None:
             undecoded = self._undecoded

@@ -129,17 +129,17 @@ def decode_request(request: Request) -> Fields | None:
 
 
 def user_id(fields: Fields) -> str | None:
-    """``metadata.user_id`` of a Messages request."""
+    """Return ``metadata.user_id`` of a Messages request."""
     return nonempty_text(json_object(fields.metadata).get("user_id"))
 
 
 def deployment(path: str) -> str | None:
-    """The deployment in an Azure path, which stands for the model."""
+    """Return the deployment in an Azure path, which stands for the model."""
     return path.partition("/deployments/")[2].partition("/")[0] or None
 
 
 def form_field(request: Request, name: str) -> str | None:
-    """The value of a short field of a multipart form, looked for at both ends of the body."""
+    """Return the value of a short field of a multipart form, looked for at both ends of the body."""
     body = request.body
     if not body or "multipart/form-data" not in request.headers.get("content-type", ""):
         return None

@@ -115,7 +115,7 @@ class ResponsesReader(Reader):
 def _reader(
     cls: type[Reader], operation: str, end: str, request: Request, provider: str | None, fields: Fields | None
 ) -> Reader | None:
-    """A reader of a path; a known host is believed, on others the body must look like this API's."""
+    """Return a reader of a path; a known host is believed, on others the body must look like this API's."""
     shaped = (
         fields is not None
         and type(fields.model) is str

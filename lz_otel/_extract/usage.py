@@ -20,7 +20,7 @@ _KEYS = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", 
 
 
 def has_counts(usage: Any) -> bool:
-    """Whether a usage object states anything (some streams begin with an empty one)."""
+    """Return whether a usage object states anything (some streams begin with an empty one)."""
     return type(usage) is dict and any(usage.get(key) is not None for key in _KEYS)
 
 
@@ -85,7 +85,7 @@ def fit_parts(reader: Reader) -> None:
 
 
 def modalities(whole: int | None, details: dict[str, Any]) -> dict[str, int] | None:
-    """Tokens by kind, adding up to the whole; ``None`` when all of it is text or it is not said."""
+    """Return tokens by kind, adding up to the whole; ``None`` when all of it is text or it is not said."""
     if whole is None:
         return None
     image = min(token_count(details.get("image_tokens")) or 0, whole)

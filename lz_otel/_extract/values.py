@@ -17,52 +17,52 @@ _WORD = re.compile(r"[A-Za-z0-9_.\-:/]{1,64}").fullmatch
 
 
 def token_count(value: Any) -> int | None:
-    """A count of tokens: a non-negative ``int`` of sane size, else ``None``."""
+    """Return a count of tokens: a non-negative ``int`` of sane size, else ``None``."""
     if type(value) is int and 0 <= value <= MAX_COUNT:
         return value
     return None
 
 
 def integral(value: Any) -> Any:
-    """A float without a fraction as ``int``: Cohere documents its counts as doubles (D)."""
+    """Return a float without a fraction as ``int``: Cohere documents its counts as doubles (D)."""
     if type(value) is float and 0.0 <= value <= MAX_COUNT and value.is_integer():
         return int(value)
     return value
 
 
 def nonempty_text(value: Any) -> str | None:
-    """A non-empty string, else ``None``."""
+    """Return a non-empty string, else ``None``."""
     return value if type(value) is str and value else None
 
 
 def label_name(value: Any) -> str | None:
-    """A name as sent, when it is printable and of at most 128 characters, else ``None``."""
+    """Return a name as sent, when it is printable and of at most 128 characters, else ``None``."""
     if type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable():
         return value
     return None
 
 
 def model_name(value: Any) -> str | None:
-    """A model's name as sent; ``other`` for what no label can hold; ``None`` when absent."""
+    """Return a model's name as sent; ``other`` for what no label can hold; ``None`` when absent."""
     if type(value) is not str or not value:
         return None
     return value if len(value) <= MAX_NAME and value.isprintable() else "other"
 
 
 def error_word(value: Any) -> str | None:
-    """A word of an error taxonomy; ``other`` for anything that could hold free text."""
+    """Return a word of an error taxonomy; ``other`` for anything that could hold free text."""
     if type(value) is not str or not value:
         return None
     return value if _WORD(value) else "other"
 
 
 def json_object(value: Any) -> dict[str, Any]:
-    """``value`` if it is a JSON object, else an empty one."""
+    """Return ``value`` if it is a JSON object, else an empty one."""
     return value if type(value) is dict else {}
 
 
 def json_objects(value: Any, most: int) -> list[dict[str, Any]]:
-    """The members of a JSON list, at most so many, each as `json_object`; none of what is no list."""
+    """Return the members of a JSON list, at most so many, each as `json_object`; none of what is no list."""
     return [json_object(member) for member in value[:most]] if type(value) is list else []
 
 
@@ -91,7 +91,7 @@ _SALVAGE_BYTES = 1 << 18
 
 
 def whole_members(body: bytes) -> bytes | None:
-    """A JSON object that was cut short or goes on with junk, up to its last whole member."""
+    """Return a JSON object that was cut short or goes on with junk, up to its last whole member."""
     if not body[:64].lstrip().startswith(b"{"):
         return None
     depth = 0
@@ -119,7 +119,7 @@ def _slice(value: Any) -> msgspec.Raw:
 
 
 def lenient(cls: Any, data: bytes) -> Any:
-    """A second attempt at a struct that could not be decoded: fields that fit, one by one."""
+    """Decode a struct that could not be decoded at once: fields that fit, one by one."""
     raw = loads(data)
     if type(raw) is not dict:
         return None

@@ -21,7 +21,7 @@ _MAX_CHOICES = 128
 
 
 def is_name(value: Any) -> bool:
-    """Whether a label can hold a value as it was sent."""
+    """Return whether a label can hold a value as it was sent."""
     return type(value) is str and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
@@ -44,7 +44,7 @@ class FactsWriter:
         self._masks: list[Any] = []
 
     def _note(self, signal: str) -> None:
-        """A signal that could not be read (``catalogue.MALFORMED``)."""
+        """Note a signal that could not be read (``catalogue.MALFORMED``)."""
         if len(self.facts.malformed) < MAX_NOTES:
             self.facts.malformed.append(signal)
 
@@ -60,12 +60,12 @@ class FactsWriter:
             return found
 
     def _bad_event(self, data: bytes) -> None:
-        """An event that could not be read; an empty one says nothing and is no fault."""
+        """Note an event that could not be read; an empty one is no fault."""
         if data and data != b"[DONE]":
             self._note("event")
 
     def _count(self, usage: dict[str, Any], key: str) -> int | None:
-        """A count of a usage object; one that is stated and wrong is noted."""
+        """Return a count of a usage object; one that is stated and wrong is noted."""
         value = usage.get(key)
         if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
             return value
@@ -73,7 +73,7 @@ class FactsWriter:
         return None
 
     def _counts(self, usage: dict[str, Any], *keys: str) -> list[int | None]:
-        """Counts of a usage object, as `_count`."""
+        """Return counts of a usage object, as `_count` does."""
         counts = []
         for key in keys:
             value = usage.get(key)
@@ -101,17 +101,17 @@ class FactsWriter:
             facts.finish_reasons = [reason]
 
     def _choice_ended(self, index: Any, reason: Any) -> None:
-        """Why one of several choices ended; ``finish_reasons`` has them in the order of the choices."""
+        """Note why one of several choices ended, in the order of the choices."""
         if is_name(reason) and len(self._reasons) < _MAX_CHOICES:
             self._reasons = {**self._reasons, (index if type(index) is int else 0): reason}
             self.facts.finish_reasons = [self._reasons[choice] for choice in sorted(self._reasons)]
 
     def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
-        """The value of ``error`` in a body."""
+        """Return the value of ``error`` in a body."""
         self._error(provider_error({"error": error}), in_stream=in_stream)
 
     def _error(self, found: ProviderError, *, in_stream: bool = False) -> None:
-        """The provider's error; the first one that names a type stands."""
+        """Note the provider's error; the first one that names a type stands."""
         facts = self.facts
         if in_stream and self._status < 400:
             facts.stream_error = True

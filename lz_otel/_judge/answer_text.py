@@ -32,7 +32,7 @@ class AnswerText:
             self._hash = hashlib.blake2b(digest_size=16)
 
     def want_text(self, limit: int) -> None:
-        """From now on keep the first ``limit`` characters."""
+        """Keep the first ``limit`` characters from now on."""
         self._room = max(self._room, limit)
 
     def __call__(self, piece: str) -> None:

@@ -82,12 +82,12 @@ class Judge:
 
 
 def succeeded(call: EndedCall) -> bool:
-    """Whether the response's status is a success."""
+    """Return whether the response's status is a success."""
     status = call.status
     return status is not None and 200 <= status < 300
 
 
 def is_claude(facts: Facts) -> bool:
-    """Whether a call went to a Claude model, on whatever platform."""
+    """Return whether a call went to a Claude model, on whatever platform."""
     model = facts.request_model or facts.response_model or ""
     return facts.provider == "anthropic" or "claude" in model.lower()

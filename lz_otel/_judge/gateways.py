@@ -159,7 +159,7 @@ def gateway_detours(headers: Headers, malformed: list[str]) -> tuple[str, ...]:
 
 
 def has_statement(headers: Headers, user_header: tuple[str, str] | None = None) -> bool:
-    """Whether a gateway states something of a response cache, a fallback or a retry."""
+    """Return whether a gateway states something of a response cache, a fallback or a retry."""
     reading = cache_reading(headers, user_header)
     if reading is not None and (reading.decision == _HIT or not reading.x_cache):
         return True

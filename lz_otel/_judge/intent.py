@@ -32,7 +32,7 @@ _DATE = re.compile(r"(?<![0-9])(20[0-9]{6})(?![0-9])")
 
 
 def unsupported_model(model: str | None) -> bool:
-    """Whether a model's name says that it is older than claude-3-5-sonnet-20240620 (A)."""
+    """Return whether a model's name says that it is older than claude-3-5-sonnet-20240620 (A)."""
     if not model or "claude" not in model:
         return False
     date = _DATE.search(model)
@@ -118,7 +118,7 @@ class IntentJudge(Judge):
         return None if before is None else "same" if before == output else "different"
 
     def _transition(self, call: EndedCall, intent: str) -> bool | None:
-        """Whether the session's intent changed; ``None`` for its first call or without a session."""
+        """Return whether the session's intent changed; ``None`` for its first call or without a session."""
         session = call.session
         if session is None:
             top = request_fields(call.facts)

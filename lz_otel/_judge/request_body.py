@@ -27,7 +27,7 @@ def request_fields(facts: Facts) -> Fields | None:
 
 
 def starts_with_tag(top: Fields) -> bool:
-    """Whether the system prompt seems to begin with the pruning tag; looks at its first bytes only."""
+    """Return whether the system prompt seems to begin with the pruning tag; looks at its first bytes only."""
     if _begins(top.system):
         return True
     first = top.messages[0] if top.messages else None
@@ -39,7 +39,7 @@ def _begins(raw: msgspec.Raw) -> bool:
 
 
 def _may_be_system(raw: msgspec.Raw) -> bool:
-    """Whether a message's role can be ``system``: the first or the last key, so nothing long is decoded."""
+    """Return whether its role can be ``system``: the first or last key, so nothing long is decoded."""
     view = memoryview(raw)
     return b'"system"' in bytes(view[:64]) or b'"system"' in bytes(view[-64:])
 

@@ -30,5 +30,5 @@ class Result(NamedTuple):
 
     @property
     def is_hit(self) -> bool:
-        """Whether the mechanism has served the call."""
+        """Return whether the mechanism has served the call."""
         return self.verdict is not None and self.verdict.decision == "hit"

@@ -48,7 +48,7 @@ class Budget:
         self._saved, self._at = limit, clock()
 
     def left(self) -> bool:
-        """Whether there is time for one more."""
+        """Return whether there is time for one more."""
         now = self._clock()
         self._saved = min(self._limit, self._saved + (now - self._at) * self._share)
         self._at = now

@@ -77,7 +77,7 @@ def differing_bits(threshold: float) -> int:
 
 
 def resembles(text: Shape, others: Sequence[Shape], threshold: float) -> bool:
-    """Whether the cosine to one of others is above a threshold; those of the three nearest marks count."""
+    """Return whether the cosine to another is above a threshold; only the three nearest marks count."""
     mark = text.mark
     limit = differing_bits(threshold) + _SLACK
     near = [(bits, n) for n, other in enumerate(others) if (bits := (mark ^ other.mark).bit_count()) <= limit]

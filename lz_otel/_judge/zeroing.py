@@ -163,7 +163,7 @@ class ZeroingJudge(Judge):
         return self._result("fallback", "too_long" if too_long else "no_report", rows)
 
     def _asks(self, request: Request, facts: Facts) -> bool | None:
-        """Whether the request asks for it; ``None``: it opts out."""
+        """Return whether the request asks for it; ``None``: it opts out."""
         value = request.headers.get(self.markers["asked"], "").strip().lower()
         if value == "enabled":
             return True

@@ -297,13 +297,13 @@ def _count(stated: dict[str, Any], key: str) -> int:
 
 
 def _vertex_location(path: str) -> str | None:
-    """``global`` or another location of a Vertex path (``/projects/p/locations/r/...``), or ``None``."""
+    """Return ``global`` or another location of a Vertex path (``/projects/p/locations/r/...``)."""
     _, marker, location = path.partition("/locations/")
     return location.partition("/")[0] if marker else None
 
 
 def _regional(provider: str, place: str | None) -> bool | None:
-    """Whether the endpoint is regional (or of several regions); ``None``: it is not known (D)."""
+    """Return whether the endpoint is regional (or of several regions); ``None``: it is not known (D)."""
     if not place:
         return None
     if provider == "gcp.vertex_ai":

@@ -116,7 +116,7 @@ def _names(prompt: PromptParts) -> Iterator[str]:
 
 
 def _unclosed(text: str) -> bool:
-    """Whether a bracket stays open. ``<`` counts only where it begins a tag (``a < b`` does not)."""
+    """Return whether a bracket stays open. ``<`` counts only where it begins a tag (``a < b`` does not)."""
     depth = {"{": 0, "[": 0}
     openers = {"}": "{", "]": "["}
     for char in text:

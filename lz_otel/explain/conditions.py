@@ -158,7 +158,7 @@ def _kind(token: str, record: bool, seen: set[str]) -> str:
 
 
 def _is_record(line: str) -> bool:
-    """Whether a line is of a table or of key-value pairs: many separators for its words, and no sentence."""
+    """Return whether a line is of a table or of key-value pairs: many separators, and no sentence."""
     tokens = words_of(line)
     words = [t for t in tokens if t[0].isalnum()]
     separators = sum(1 for t in tokens if t in ',;|\t{}[]:"=<>')

@@ -104,7 +104,7 @@ class Entry:
         self.died_at: float | None = None
 
     def missed(self, start: float, first: float) -> str:
-        """As `state`; where it was just being written again, it is the one before that was missed."""
+        """Return what `state` does; where it was just being written again, the one before was missed."""
         state = self.state(start, first)
         if self.died_at is None or state not in ("busy", "absent"):
             return state
@@ -239,7 +239,7 @@ class ExplicitCache(FollowedCache):
         return None
 
     def _long_enough(self, seen: Seen, prompt: PromptDigests, position: int, per_byte: float) -> bool | None:
-        """Whether a prefix has the minimum of tokens; ``None``: near to it, and not known."""
+        """Return whether a prefix has the minimum of tokens; ``None``: near to it, and not known."""
         if position == prompt.marks[-1][0]:
             return True
         known = self._tokens.peek(hash((seen.place.key, prompt.chain[position])))

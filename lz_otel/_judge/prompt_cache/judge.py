@@ -148,7 +148,7 @@ class PromptCacheJudge(Judge):
         return self._explicit.follow(seen, prompt)
 
     def _automatic_reason(self, call: EndedCall, read: int, written: int) -> str | None:
-        """As `_explicit_reason`."""
+        """Return the reason, as `_explicit_reason` does."""
         facts = call.facts
         tokens = facts.input_tokens or 0
         if not self.miss_reasons or tokens < MINIMUM:
@@ -187,7 +187,7 @@ def _decoded(request: Request) -> Top | None:
 
 
 def _marked(call: EndedCall) -> bool:
-    """Whether the request seems to have a breakpoint, or to ask for automatic ones."""
+    """Return whether the request seems to have a breakpoint, or to ask for automatic ones."""
     body = call.request.body
     if body is None:
         return False
@@ -198,7 +198,7 @@ def _marked(call: EndedCall) -> bool:
 
 
 def _missed(call: EndedCall, *, explicit: bool) -> bool:
-    """Whether a call that read and wrote nothing could have: its verdict is a miss."""
+    """Return whether a call that read and wrote nothing could have: its verdict is a miss."""
     facts = call.facts
     total = facts.input_tokens
     if total is None:

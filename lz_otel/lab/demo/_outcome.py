@@ -81,7 +81,7 @@ class Observed:
         self.twice: set[str] = set()
 
     def listen(self, ended: EndedCall) -> None:
-        """A call has ended (a listener of the pipeline)."""
+        """Note a call that has ended."""
         name = ended.request.headers.get("x-sim-call", "")
         if name in self.calls:
             self.twice.add(name)

@@ -26,7 +26,7 @@ class Check(NamedTuple):
 
     @property
     def equal(self) -> bool:
-        """Whether the two agree (sums of floats to a billionth)."""
+        """Return whether the two agree (sums of floats to a billionth)."""
         return abs(self.measured - self.truth) <= 1e-9 * max(1.0, abs(self.truth))
 
 

@@ -58,7 +58,7 @@ class Flow(NamedTuple):
 
     @property
     def common(self) -> tuple[str, ...]:
-        """Values of the common attributes."""
+        """Return values of the common attributes."""
         return ("chat", self.model.provider, self.model.name, self.route.name, self.group)
 
 

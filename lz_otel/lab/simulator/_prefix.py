@@ -89,7 +89,7 @@ class CacheResult(msgspec.Struct):
 
     @property
     def write(self) -> int:
-        """Tokens written."""
+        """Return tokens written."""
         return self.write_5m + self.write_1h
 
     def begin(self) -> None:

@@ -93,7 +93,7 @@ class Record(msgspec.Struct, omit_defaults=True):
 
     @property
     def request_id(self) -> str:
-        """What the answer's head names the request by."""
+        """Return what the answer's head names the request by."""
         return f"req_sim{self.ordinal:020x}"
 
 
