@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from lz_otel import _runtime, catalogue
 from lz_otel._ground.guard import guard
+from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,12 +65,16 @@ def capture(*, strict: bool = False, **settings: Unpack[InstrumentSettings]) -> 
     Args:
         strict: raise faults of lz_otel instead of swallowing them.
         **settings: as for ``lz_otel.instrument``.
+
+    Raises:
+        ConfigurationError: a setting cannot be used, or all is switched off.
     """
     _runtime.uninstrument()
     settings.setdefault("exporters", "none")
     _runtime.instrument(**settings)
     runtime = _runtime.current()
-    assert runtime is not None
+    if runtime is None:
+        raise ConfigurationError("OTEL_SDK_DISABLED", "true", "not set, where calls are to be captured")
     before, guard.strict = guard.strict, strict
     try:
         yield Capture(runtime.store)

@@ -9,7 +9,7 @@ import pytest
 
 import lz_otel
 from lz_otel._ground.guard import guard
-from lz_otel.errors import CatalogueError
+from lz_otel.errors import CatalogueError, ConfigurationError
 from lz_otel.testing import capture
 from tests.wire_doubles import A_JSON, transport
 
@@ -87,3 +87,10 @@ def test_strictness_ends_with_the_capture(strict: bool) -> None:
         fail()
     assert (inside, guard.strict) == ([strict], before)
     assert not lz_otel.status().enabled
+
+
+def test_capturing_where_all_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where OpenTelemetry is disabled there is nothing to capture: the error names the variable."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    with pytest.raises(ConfigurationError, match="OTEL_SDK_DISABLED"), capture():
+        pass
