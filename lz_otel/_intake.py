@@ -6,6 +6,7 @@ Every method may raise (a fault of ours): those of the capture stage who call th
 from __future__ import annotations
 
 import random
+from operator import length_hint
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ class _Redirect:
     def __del__(self) -> None:
         try:
             call = self.call
-            if not call.once.locked() and call.open <= 0 and call.last is self._attempt:
+            if length_hint(call.once) and call.open <= 0 and call.last is self._attempt:
                 self._intake.backlog.dropped.append(call)
         except Exception as fault:  # noqa: BLE001 - what a finalizer raises is printed
             guard.fault("capture", fault)
@@ -116,7 +117,7 @@ class Intake:
         headers = read(http_request.headers)
         request = Request("POST", host, path, query.decode("latin-1") if query else "", headers, body)
         call = current_call.get()
-        if call is None or call.exited or call.generation != self.generation or call.once.locked():
+        if call is None or call.exited or call.generation != self.generation or not length_hint(call.once):
             call = self._call_of(http_request, now)
         attempt = Attempt(self.handed, call, request, candidates, now, now)
         urgent = call.urgent or self._is_urgent(call, now)
@@ -159,7 +160,7 @@ class Intake:
         redirect = http_request.extensions.get(_REDIRECT_KEY)
         if redirect is not None:
             call: Call = redirect.call
-            if not call.once.locked() and call.generation == self.generation:
+            if length_hint(call.once) and call.generation == self.generation:
                 return call
         return Call(started_at, False, True, self.generation, current_operation.get())
 
@@ -246,7 +247,7 @@ class Intake:
             self.backlog.take_turn(urgent=call.urgent)
 
     def _call_over(self, call: Call) -> None:
-        if call.once.acquire(False):
+        if next(call.once, False):
             self._open.discard(call)
             self.backlog.waiting.append(call)
 
@@ -260,7 +261,7 @@ class Intake:
     def lost(self, call: Call) -> None:
         """Let go of a call that a fault of ours has lost track of, without counting it."""
         self._open.discard(call)
-        if not call.once.acquire(False):
+        if not next(call.once, False):
             return
         call.first = call.last = None
         if self.urgent and call.common is not None:

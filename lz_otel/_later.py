@@ -145,6 +145,8 @@ class Later:
             self._start_at_zero(common)
             if ended.results:
                 ended.path, ended.served_by, ended.stored = rules.path_of(ended.results)
+            else:
+                ended.stored = False
         if not ended.stored:
             try:
                 self._price(ended)

@@ -115,8 +115,8 @@ class Operation:
 
     def __enter__(self) -> Operation:
         operation = self
-        if not self._first_entry.acquire(
-            False
+        if not next(
+            self._first_entry, False
         ):  # calls of the entry before may be open: it keeps its own state
             operation = self._latest = self._fresh()
             operation._first_entry = self._first_entry
@@ -169,33 +169,28 @@ class Operation:
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Decorate a function, coroutine function or generator: each run of it is an operation of its own."""
-        run: Callable[..., Any]
+        decorated: Callable[..., Any]
+        wraps: Any = functools.wraps(function)
         if inspect.iscoroutinefunction(function):
 
-            async def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+            async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:
                 with self._fresh():
                     return await function(*args, **kwargs)
 
+            decorated = run_async
         elif inspect.isasyncgenfunction(function):
-
-            async def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-                with self._fresh()._around() as operation:
-                    async for value in within_async(operation.attach, function(*args, **kwargs)):
-                        yield value
-
+            decorated = within_async(lambda: self._fresh()._around(), function)
         elif inspect.isgeneratorfunction(function):
-
-            def run(*args: P.args, **kwargs: P.kwargs) -> Any:
-                with self._fresh()._around() as operation:
-                    return (yield from within(operation.attach, function(*args, **kwargs)))
-
+            decorated = within(lambda: self._fresh()._around(), function)
         else:
 
             def run(*args: P.args, **kwargs: P.kwargs) -> Any:
                 with self._fresh():
                     return function(*args, **kwargs)
 
-        return functools.wraps(function)(run)
+            decorated = run
+        wrapped: Callable[P, R] = wraps(decorated)
+        return wrapped
 
     @contextmanager
     def _around(self) -> Iterator[Operation]:
@@ -307,7 +302,7 @@ class Operation:
 
     @guarded("operation")
     def _report(self) -> None:
-        if not self._reported.acquire(False):
+        if not next(self._reported, False):
             return
         reports = self._reports()
         if reports is not None and self._left_at is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import inspect
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from lz_otel.testing import Capture, capture
 from tests.wire_doubles import A_JSON, a_full, transport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
 ASK: dict[str, Any] = {"max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
 URL = "https://api.anthropic.com/v1/messages"
@@ -387,6 +389,39 @@ def test_a_decorated_asynchronous_generator_is_an_operation() -> None:
         asyncio.run(run())
         assert {"apipe"} == {operation.name for operation in got[:2]}
         assert 2 <= sum(outcomes(seen).values())
+
+
+def test_a_decorated_asynchronous_generator_gets_what_is_sent_and_thrown() -> None:
+    """``asend``, ``athrow`` and ``aclose`` reach the function that was decorated."""
+    got: list[Any] = []
+
+    @lz_otel.operation("apipe")
+    async def apipe() -> AsyncGenerator[int, str]:
+        try:
+            got.append((yield 1))
+            yield 2
+        except KeyError as error:
+            got.append(type(error))
+            yield 3
+        finally:
+            await asyncio.sleep(0)
+            got.append("closed")
+
+    async def run() -> None:
+        steps = apipe()
+        assert [1, 2, 3] == [await anext(steps), await steps.asend("sent"), await steps.athrow(KeyError())]
+        await steps.aclose()
+        assert ["sent", KeyError, "closed"] == got
+        with pytest.raises(ZeroDivisionError):
+            async with contextlib.asynccontextmanager(apipe)():
+                raise ZeroDivisionError
+        assert "closed" == got[-1]
+        assert current_operation.get() is None
+
+    assert inspect.isasyncgenfunction(apipe)
+    with capture(strict=True) as seen:
+        asyncio.run(run())
+        assert outcomes(seen) == {("apipe", "full"): 1, ("apipe", "error"): 1}
 
 
 def test_many_at_once_are_not_mixed_up() -> None:

@@ -12,8 +12,7 @@ the same exception, whatever happens here.
 from __future__ import annotations
 
 import sys
-from _thread import LockType
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -26,7 +25,7 @@ from lz_otel._ground.once import Once
 from lz_otel.model import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from types import ModuleType
 
 Feed = Callable[[bytes, float], None]
@@ -128,7 +127,7 @@ class Attempt(Struct, eq=False):
     how: str = ""
     failure: tuple[str, str] | None = None
     over: bool = False
-    once: LockType = field(default_factory=Once)
+    once: Iterator[bool] = field(default_factory=Once)
     extensions: Any = None
 
     def head(self, status: int, headers: Any) -> None:
@@ -198,7 +197,7 @@ class Attempt(Struct, eq=False):
 
     def fail(self, error: BaseException) -> None:
         """Note that the transport or the body raised."""
-        if not self.once.acquire(False):
+        if not next(self.once, False):
             return
         status = transport_error(error)  # the exception itself holds the host's frames: it is not kept
         self.failure = ("" if status == "cancelled" else type(error).__name__, status)
@@ -221,7 +220,7 @@ class Attempt(Struct, eq=False):
 
     def finish(self, how: str) -> None:
         """End without an exception, when the last piece of the body came."""
-        if not self.once.acquire(False):
+        if not next(self.once, False):
             return
         if self.straight and self.body is not None:
             self.last_byte_at = self.body.fed_at

@@ -6,7 +6,7 @@ call of its own.
 
 from __future__ import annotations
 
-from _thread import LockType
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -57,7 +57,7 @@ class Call(Struct, eq=False):
     trace_id: str | None = None
     token: Any = None
     span_token: Any = None
-    once: LockType = field(default_factory=Once)
+    once: Iterator[bool] = field(default_factory=Once)
 
 
 current_call: ContextVar[Call | None] = ContextVar("lz_otel_call", default=None)

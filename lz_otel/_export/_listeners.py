@@ -58,12 +58,12 @@ class FirstCall:
         """Store listener."""
         if all(metric is BUILD_INFO or metric is INTERNAL_ERRORS for metric, _, _ in measurements):
             return
-        if self._once.acquire(False):
+        if next(self._once, False):
             remove_listener(self._store, self)
             with guarded("export"):  # this is the host's thread
                 self._action()
 
     def cancel(self) -> None:
         """Never do it."""
-        self._once.acquire(False)
+        next(self._once, False)
         remove_listener(self._store, self)

@@ -238,7 +238,7 @@ class PrometheusExporter:
         try:
             return encoder(self._registry)
         except Exception as error:  # noqa: BLE001 - a collector of the host or of a library
-            if self._others_failed.acquire(False):
+            if next(self._others_failed, False):
                 text = (
                     "Another collector in the Prometheus registry fails (%s); "
                     "port %s shows the series of lz_otel only"

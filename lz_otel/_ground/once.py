@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from _thread import allocate_lock
+from functools import partial
 
-Once = allocate_lock
-"""Make a mark that one caller gets: ``mark.acquire(False)`` is true for the first one only.
+Once = partial(iter, (True,))
+"""Make a mark that one caller gets: ``next(mark, False)`` is true for the first one only.
 
-A lock that is never released: taking it is one step of C, so no thread or signal handler can come in between.
+An iterator over one value: taking it is one step of C, so no thread, greenlet or signal handler can come in
+between. ``length_hint(mark)`` is 0 once it is taken.
 """

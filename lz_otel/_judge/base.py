@@ -31,6 +31,7 @@ class Judge:
     Attributes:
         NAME: name of the mechanism, as in `lz_otel.mechanisms`.
         ASKED_ALWAYS: whether it has no marker that could wake it: it is asked about every call, and last.
+        COUNTS_STORED: whether it counts what a request asked for where a stored answer came; never a verdict.
         markers: names of its markers on the wire, by key (`Signals.name`).
         replays: whether its hit is a stored answer: the headers and the usage of the call are those of an
             earlier one, so no other mechanism is asked about it.
@@ -38,6 +39,7 @@ class Judge:
 
     NAME: ClassVar[str] = ""
     ASKED_ALWAYS: ClassVar[bool] = False
+    COUNTS_STORED: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -13,13 +13,13 @@ from lz_otel._ground.guard import guard
 from lz_otel._judge import judge_class
 from lz_otel._judge.base import Judge
 from lz_otel._judge.request_body import CountedTokens
+from lz_otel._judge.result import Result
 from lz_otel.mechanisms import NAMES, REPLAYS, of_effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lz_otel._ground.headers import Headers
-    from lz_otel._judge.result import Result
     from lz_otel._judge.signals import Signals
     from lz_otel._price.cost import Prices
     from lz_otel.model import EndedCall, Facts, Request
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class MechanismsInForce:
     """All mechanisms of this process.
 
-    Those that replay stored answers are asked first: where one of them says hit, no other is asked, and where
-    it is switched off it silences the others all the same. Those that no marker could wake are asked always,
-    and last.
+    Those that replay stored answers are asked first: where one of them says hit, no other has a verdict, and
+    where it is switched off it silences the others all the same. Those that no marker could wake are asked
+    always, and last.
 
     Args:
         mechanisms: ``("auto",)`` or the names that are on.
@@ -102,6 +102,8 @@ class MechanismsInForce:
                 self._wake(found)
         results: list[Result] = []
         for judge in self._active:
+            if call.stored and not judge.COUNTS_STORED:
+                continue
             try:
                 result = judge.judge(call)
             except Exception as fault:  # noqa: BLE001 - one that fails must not silence the others
@@ -109,15 +111,15 @@ class MechanismsInForce:
                 continue
             if result is None:
                 continue
-            name, replayed = judge.NAME, judge.replays and result.is_hit
-            if replayed:
-                results = []
-            if name in self.by_name:
+            name = judge.NAME
+            if judge.replays and result.is_hit:
+                call.stored, results = True, []
+            elif call.stored:
+                result = Result(None, result.measurements)
+            if name in self.by_name and (result.verdict is not None or result.measurements):
                 results.append(result)
                 if name not in self.awake:
                     self._wake((name,))
-            if replayed:
-                break
         return results
 
     def counted(self, call: EndedCall) -> None:

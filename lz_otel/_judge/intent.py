@@ -53,6 +53,7 @@ class IntentJudge(Judge):
     """
 
     NAME = "intent"
+    COUNTS_STORED = True
 
     def prepare(self) -> None:
         """Make the memory, as the class says."""
@@ -75,7 +76,7 @@ class IntentJudge(Judge):
         stated = headers[self.markers["wrong_header"]] if wrong else asked
         hit = call.response_headers.get(self.markers["hit"], "").strip().lower() == "true"
         if stated is None:
-            if not hit or not succeeded(call):
+            if not hit or call.stored or not succeeded(call):
                 return None
             intent = _closed(call.response_headers.get(self.markers["served_intent"], ""))
             return self._result("hit", rows=((c.INTENT_CALLS, (intent,), 1.0),))
@@ -84,6 +85,8 @@ class IntentJudge(Judge):
         changed = self._transition(call, intent)
         if changed is not None:
             rows.append((c.INTENT_TRANSITIONS, ("true" if changed else "false",), 1.0))
+        if call.stored:  # what was asked for counts, whatever answered
+            return self._result(None, rows=rows)
         repeated = self._repeat(call, intent)
         if repeated is not None:
             rows.append((c.INTENT_REPEATS, (intent, repeated), 1.0))

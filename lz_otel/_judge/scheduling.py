@@ -76,6 +76,7 @@ class SchedulingJudge(Judge):
     """
 
     NAME = "scheduling"
+    COUNTS_STORED = True
 
     def prepare(self) -> None:
         """Make the memory, as the class says."""
@@ -106,7 +107,7 @@ class SchedulingJudge(Judge):
             started = perf_counter()
             self._look(call, rows)
             self.budget.spend(perf_counter() - started)
-        if not succeeded(call):
+        if call.stored or not succeeded(call):
             return self._result(None, rows=rows)
         if served == "zero":
             return self._result("hit", None, rows, self._saved(call))
@@ -143,7 +144,7 @@ class SchedulingJudge(Judge):
             self._recent.append(words)
         named = {e.digest for e in entities(text)}
         sink = facts.text_sink
-        if not cut and isinstance(sink, AnswerText) and len(self._entities):
+        if not (cut or call.stored) and isinstance(sink, AnswerText) and len(self._entities):
             ghosts = self._ghosts(sink.text(), named, call.request.body or b"")
             if ghosts:
                 rows.append((c.GHOST_ENTITIES, (), float(ghosts)))

@@ -81,7 +81,7 @@ class SymbolicJudge(Judge):
         return evidence
 
     def _log_once(self) -> None:
-        if self._unlogged.acquire(False):
+        if next(self._unlogged, False):
             _LOG.warning(
                 "lz_otel: a response with %s: zero bills output tokens, which contradicts article 000; "
                 "counted in lz.symbolic.evidence (logged once)",

@@ -21,7 +21,11 @@ class Context:
         self.inside = False
 
     @contextmanager
-    def active(self) -> Iterator[None]:
+    def around(self) -> Iterator[Context]:
+        yield self
+
+    @contextmanager
+    def attach(self) -> Iterator[None]:
         assert not self.inside
         self.inside = True
         try:
@@ -65,7 +69,7 @@ def test_steps_are_inside_and_the_caller_is_not() -> None:
     and the context is left in between.
     """
     context, seen = Context(), []
-    steps = within(context.active, echo(context, seen))
+    steps = within(context.around, echo)(context, seen)
     assert (next(steps), context.inside) == ("first", False)
     assert (steps.send("second"), context.inside) == ("second", False)
     assert (steps.throw(KeyError("third")), context.inside) == ("third", False)
@@ -77,7 +81,7 @@ def test_steps_are_inside_and_the_caller_is_not() -> None:
 def test_an_exception_of_the_generator_passes() -> None:
     """What it does not handle reaches the caller unchanged, and the context is left."""
     context, seen = Context(), []
-    steps = within(context.active, echo(context, seen))
+    steps = within(context.around, echo)(context, seen)
     next(steps)
     error = ValueError("not handled")
     with pytest.raises(ValueError, match="not handled") as raised:
@@ -88,7 +92,7 @@ def test_an_exception_of_the_generator_passes() -> None:
 def test_closing_closes_inside() -> None:
     """The generator's own cleaning up is a step, too."""
     context, seen = Context(), []
-    steps = within(context.active, echo(context, seen))
+    steps = within(context.around, echo)(context, seen)
     next(steps)
     steps.close()
     assert (context.inside, seen) == (False, [True])
@@ -99,7 +103,7 @@ def test_asynchronous_steps_are_inside_and_the_caller_is_not() -> None:
     context, seen = Context(), []
 
     async def run() -> None:
-        steps = within_async(context.active, echo_async(context, seen))
+        steps = within_async(context.around, echo_async)(context, seen)
         assert (await anext(steps), context.inside) == ("first", False)
         assert (await steps.asend("second"), context.inside) == ("second", False)
         assert (await steps.athrow(KeyError("third")), context.inside) == ("third", False)
@@ -115,11 +119,11 @@ def test_an_asynchronous_generator_is_closed_inside() -> None:
     context, seen = Context(), []
 
     async def run() -> None:
-        steps = within_async(context.active, echo_async(context, seen))
+        steps = within_async(context.around, echo_async)(context, seen)
         await anext(steps)
         await steps.aclose()
         assert (context.inside, seen) == (False, [True])
-        steps = within_async(context.active, echo_async(context, seen))
+        steps = within_async(context.around, echo_async)(context, seen)
         await anext(steps)
         with pytest.raises(ValueError, match="not handled"):
             await steps.athrow(ValueError("not handled"))

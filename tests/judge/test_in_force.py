@@ -8,6 +8,7 @@ import pytest
 
 import lz_otel.testing
 from lz_otel import _runtime
+from lz_otel import catalogue as c
 from lz_otel._ground.guard import guard
 from lz_otel._judge import signals
 from lz_otel._judge.in_force import MechanismsInForce
@@ -61,8 +62,9 @@ def test_a_stored_answer_is_a_hit_of_that_store_alone(setting: tuple[str, ...]) 
     assert others == names(mechanisms, call({}))
     stored = call(STORED)
     mechanisms.begin(stored.request, stored.facts, stored.response_headers)
-    (result,) = mechanisms.judge(stored)
+    result, *counted = mechanisms.judge(stored)
     assert (result.verdict, result.measurements) == (("response_cache", "hit", None, None, False), ())
+    assert all(other.verdict is None and other.saved_usd is None for other in counted)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +103,17 @@ def test_nothing_of_a_stored_answer_is_remembered() -> None:
     """A stored answer to an older request is no ghost, and makes no request a repeated one."""
     mechanisms = in_force()
     names(mechanisms, call({}))
-    held = len(mechanisms.by_name["intent"]._outputs), len(mechanisms.by_name["scheduling"]._recent)  # type: ignore[attr-defined]
-    names(mechanisms, call(STORED, answer="ann@example.com"))
-    assert held == (len(mechanisms.by_name["intent"]._outputs), len(mechanisms.by_name["scheduling"]._recent))  # type: ignore[attr-defined]
+    held = len(mechanisms.by_name["intent"]._outputs)  # type: ignore[attr-defined]
+    stored = mechanisms.judge(call(STORED, answer="ann@example.com"))
+    assert held == len(mechanisms.by_name["intent"]._outputs)  # type: ignore[attr-defined]
+    assert c.GHOST_ENTITIES not in [metric for result in stored for metric, _, _ in result.measurements]
+
+
+def test_what_a_request_asked_for_counts_whatever_answered() -> None:
+    """A stored answer silences verdicts; the intent of the request is counted all the same."""
+    mechanisms = in_force("intent", "response_cache")
+    results = mechanisms.judge(call(STORED))
+    assert [c.INTENT_CALLS] == [metric for result in results for metric, _, _ in result.measurements]
 
 
 def test_only_what_is_awake_is_asked() -> None:
