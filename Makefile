@@ -36,7 +36,7 @@ test: venv venv-legacy ## All tests, those of the older SDKs in an environment o
 	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-unit: venv ## The fast tests only
-	$(PY) -m pytest -q -x tests --ignore tests/sdk --ignore tests/stack --ignore tests/packaging $(ARGS)
+	$(PY) -m pytest -q -x tests --ignore tests/sdk --ignore tests/stack --ignore tests/test_packaging.py $(ARGS)
 
 test-legacy: venv-legacy ## Only the tests of the older SDKs
 	$(LEGACY)/bin/python -m pytest -q tests/sdk $(ARGS)

@@ -1,4 +1,4 @@
-"""Composition root: settings, exporters, pipeline and hooks, put together and taken apart.
+"""Composition root: settings, exporters, stages and hooks, put together and taken apart.
 
 All global state of lz_otel is the one `_Runtime` in `_current`, behind one lock.
 """

@@ -172,8 +172,8 @@ def test_an_answer_that_nobody_could_read_yet_is_not_said_to_be_good() -> None:
         taken.backlog.run = lambda *_: None
         client().post(URL, json=ASK)
         taken.spans = type("Spans", (), {"borrowed": lambda *_: True})()
-        (observer,) = [one for one in taken.backlog.waiting if one.__class__.__name__ == "Attempt"]
-        assert not taken._answered(observer.call, observer)
+        (attempt,) = [one for one in taken.backlog.waiting if one.__class__.__name__ == "Attempt"]
+        assert not taken._answered(attempt.call, attempt)
         del taken.backlog.run
         taken.spans = None
         assert 1 == seen.value(CALLS)

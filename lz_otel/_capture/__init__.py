@@ -1,0 +1,1 @@
+"""What the host sends and receives, as notes: transports, SDK calls, attempts."""

@@ -1,0 +1,1 @@
+"""Where numbers and spans go: Prometheus, OTLP, a MeterProvider, logs of calls."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 MetricRow: TypeAlias = "tuple[Metric, tuple[str, ...], float]"
 """A metric, the values of its attributes *after* the common ones in the catalogue's order, and the number.
 
-The pipeline puts the common values in front.
+The rules put the common values in front.
 """
 
 

@@ -1,0 +1,1 @@
+"""From ended calls to numbers: rules, caps on labels, the store, spans."""

@@ -98,7 +98,7 @@ def memory_after(prompts: int, parts: int = PARTS) -> tuple[list[int], dict[str,
     """Make so many calls, all different, with every mechanism on.
 
     Returns:
-        Bytes held by mechanisms, metrics and pipeline after each part; verdicts by mechanism at the end.
+        Bytes held by mechanisms, metrics and backlog after each part; verdicts by mechanism at the end.
 
     Raises:
         MissingDependencyError: neither httpx nor httpx2 is installed.
