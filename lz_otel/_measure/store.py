@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 OTHER = "other"
 _MAX_NOTED = 20_000
+_LOCK_LIMIT = 0.5  # seconds that a reader waits for the lock: longer than a batch takes (C)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,18 +272,29 @@ class Store:
                 self._inside.discard(me)
 
     def _copy(self) -> list[Series]:
+        if threading.current_thread() is threading.main_thread():
+            with self._lock:
+                return self._series()
+        # A signal's handler may have interrupted the main thread at the lock, and wait for this push
+        held = self._lock.acquire(timeout=_LOCK_LIMIT)
+        try:
+            return self._series()
+        finally:
+            if held:
+                self._lock.release()
+
+    def _series(self) -> list[Series]:
         out: list[Series] = []
-        with self._lock:
-            for metric, data in self._data.items():
-                if not data:
-                    continue
-                if metric.kind == HISTOGRAM:
-                    points: list[tuple[tuple[str, ...], Any]] = [
-                        (k, HistogramValue(tuple(c.counts), c.sum, c.count)) for k, c in data.items()
-                    ]
-                else:
-                    points = list(data.items())
-                out.append(Series(metric, points))
+        for metric, data in self._data.items():
+            if not data:
+                continue
+            if metric.kind == HISTOGRAM:
+                points: list[tuple[tuple[str, ...], Any]] = [
+                    (k, HistogramValue(tuple(c.counts), c.sum, c.count)) for k, c in data.items()
+                ]
+            else:
+                points = list(data.items())
+            out.append(Series(metric, points))
         return out
 
     def value(self, metric: Metric, **labels: str) -> Any:
