@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec import Struct, field
 
 from lz_otel._capture.call import Call
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.headers import NO_HEADERS, Headers, is_cancellation, read_head, transport_error, without
 from lz_otel._ground.once import Once
 from lz_otel.model import Request
@@ -254,15 +254,8 @@ def take_notes(method: Callable[..., Any], attempt: Attempt, *arguments: Any) ->
         method(attempt, *arguments)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
-        guarded_call(attempt.handed.lost, attempt.call)
-
-
-def guarded_call(method: Callable[..., Any], *arguments: Any) -> None:
-    """Call a function; a fault of ours ends here."""
-    try:
-        method(*arguments)
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("capture", fault)
+        with guarded("capture"):
+            attempt.handed.lost(attempt.call)
 
 
 def attach(attempt: Attempt, response: Any, shell: Any) -> None:

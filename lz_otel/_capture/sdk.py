@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context
 
-from lz_otel._capture.attempt import guarded_call
 from lz_otel._capture.call import Call, current_call
 from lz_otel._capture.transports import as_function, hook_client
 from lz_otel._ground.guard import guard, guarded
@@ -167,7 +166,8 @@ def _exit(owner: SdkHooks, call: Call, error: BaseException | None) -> None:
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
         if handed is not None:
-            guarded_call(handed.lost, call)
+            with guarded("capture"):
+                handed.lost(call)
 
 
 def _look_for_span(owner: SdkHooks) -> None:
