@@ -259,11 +259,12 @@ class Intake:
             item.finish("closed")
 
     def lost(self, call: Call) -> None:
-        """Let go of a call that a fault of ours has lost track of, without counting it."""
+        """Let go of a call that a fault of ours has lost track of: it counts as lost, and as nothing else."""
         self._open.discard(call)
         if not next(call.once, False):
             return
         call.first = call.last = None
+        guard.lost("fault")
         if self.urgent and call.common is not None:
             self.store.add(((CALL_ACTIVE, call.common, -1.0),))
         self.later.release(call)

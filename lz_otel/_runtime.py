@@ -167,7 +167,7 @@ class _Runtime:
 
     def _start(self) -> None:
         settings = self.settings
-        guard.on_fault = self._count_fault
+        guard.on_fault, guard.on_lost = self._count_fault, self._count_lost
         gc_phase.watch()
         if self.trace_names:
             from lz_otel._export import _sdk_settings
@@ -192,8 +192,8 @@ class _Runtime:
         """Count what is there before any call: what is running, and faults at 0."""
         labels = (__version__, platform.python_version(), _package("httpx"), _package("httpx2"))
         self.store.add(((catalogue.BUILD_INFO, labels, 1.0),))
-        where = catalogue.INTERNAL_ERRORS.attributes[0].values
-        self.store.touch(catalogue.INTERNAL_ERRORS, [(w,) for w in where])
+        for metric in (catalogue.INTERNAL_ERRORS, catalogue.INTERNAL_LOST):
+            self.store.touch(metric, [(value,) for value in metric.attributes[0].values])
 
     def _connect(self) -> None:
         """Hand the hooks of the capture stage what they call."""
@@ -205,6 +205,10 @@ class _Runtime:
     def _count_fault(self, where: str) -> None:
         """Count a swallowed fault; called by the guard."""
         self.store.add(((catalogue.INTERNAL_ERRORS, (where,), 1.0),))
+
+    def _count_lost(self, what: str, number: float) -> None:
+        """Count what could not be kept; called by the guard."""
+        self.store.add(((catalogue.INTERNAL_LOST, (what,), number),))
 
     def _send_spans(self) -> None:
         """Begin to send what waits, calls that have ended and were not read yet included."""
@@ -229,7 +233,7 @@ class _Runtime:
         if self.audit is not None:
             atexit.unregister(self.audit.close)
             self.audit.close(timeout)
-        guard.on_fault = None
+        guard.on_fault = guard.on_lost = None
         gc_phase.unwatch()
 
     def status(self) -> Status:

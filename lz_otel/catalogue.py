@@ -315,6 +315,13 @@ INTERNAL_ERRORS = Metric(
              "part of lz_otel"),),
     "Faults of lz_otel itself; the host never sees them.",
 )
+INTERNAL_LOST = Metric(
+    "lz.internal.lost", COUNTER, "{call}",
+    (_closed("what", ("fault", "queue", "folder", "push", "worker", "audit", "spans"),
+             "what lost it: a fault of ours, a full queue, the shared folder, a last push that failed, "
+             "a worker process that was killed, the audit log, spans that were not sent"),),
+    "What could not be kept, where that is known.",
+)
 INTERNAL_OVERFLOW = Metric(
     "lz.internal.overflow", COUNTER, "{series}",
     (Attribute("metric", cap=100, doc="the metric over its limit"),),

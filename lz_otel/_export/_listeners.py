@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lz_otel._ground.guard import guarded
 from lz_otel._ground.once import Once
-from lz_otel.catalogue import BUILD_INFO, INTERNAL_ERRORS
+from lz_otel.catalogue import BUILD_INFO, INTERNAL_ERRORS, INTERNAL_LOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Listener = Callable[[Sequence[Any]], None]
 
 _lock = threading.Lock()
+_OF_THE_PROCESS = (BUILD_INFO, INTERNAL_ERRORS, INTERNAL_LOST)  # not of a call
 
 
 def add_listener(store: Store, listener: Listener) -> None:
@@ -56,7 +57,7 @@ class FirstCall:
 
     def __call__(self, measurements: Sequence[Any]) -> None:
         """Store listener."""
-        if all(metric is BUILD_INFO or metric is INTERNAL_ERRORS for metric, _, _ in measurements):
+        if all(metric in _OF_THE_PROCESS for metric, _, _ in measurements):
             return
         if next(self._once, False):
             remove_listener(self._store, self)

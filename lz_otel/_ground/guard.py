@@ -33,6 +33,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.on_fault: Callable[[str], None] | None = None
+        self.on_lost: Callable[[str, float], None] | None = None
         self.strict = False  # tests of our own may ask to see the fault
         self._lock = threading.RLock()
         self._logged: dict[tuple[str, str], float] = {}
@@ -80,6 +81,19 @@ class Guard:
                 kind[1],
                 _place(error),
             )
+
+    def lost(self, what: str, number: float = 1.0) -> None:
+        """Count what cannot be kept. Raises nothing; the caller says what it means in a log line of its own.
+
+        Args:
+            what: a value of the catalogue's list for ``lz.internal.lost``.
+            number: calls, entries or spans.
+        """
+        if self.on_lost is not None:
+            try:
+                self.on_lost(what, number)
+            except Exception as error:  # noqa: BLE001 - as `fault`, which counts it
+                self.fault("measure", error)
 
     def reset(self) -> None:
         """Forget what was logged (tests, forked children)."""

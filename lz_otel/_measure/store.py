@@ -180,7 +180,13 @@ class Store:
             self._take(me, measurements)
         if self._unnoted and not self._noted and me not in self._inside:
             lost, self._unnoted = self._unnoted, 0
-            self._take(me, [(catalogue.INTERNAL_ERRORS, ("measure",), float(lost))])
+            self._take(
+                me,
+                [
+                    (catalogue.INTERNAL_ERRORS, ("measure",), float(lost)),
+                    (catalogue.INTERNAL_LOST, ("queue",), float(lost)),
+                ],
+            )
 
     def put(self, metric: Metric, values: Mapping[tuple[str, ...], float]) -> None:
         """Set points to what was counted elsewhere; what the cap does not admit is added up."""
