@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Listener = Callable[[Sequence[Any]], None]
 
 _lock = threading.Lock()
-_OF_THE_PROCESS = (BUILD_INFO, INTERNAL_ERRORS, INTERNAL_LOST)  # not of a call
+OF_THE_PROCESS = (BUILD_INFO, INTERNAL_ERRORS, INTERNAL_LOST)  # not of a call
 
 
 def add_listener(store: Store, listener: Listener) -> None:
@@ -57,7 +57,7 @@ class FirstCall:
 
     def __call__(self, measurements: Sequence[Any]) -> None:
         """Store listener."""
-        if all(metric in _OF_THE_PROCESS for metric, _, _ in measurements):
+        if all(metric in OF_THE_PROCESS for metric, _, _ in measurements):
             return
         if next(self._once, False):
             remove_listener(self._store, self)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from lz_otel._measure.store import Store
 
-    Expose = Callable[[str, list[str]], tuple[bytes, str]]
+    Expose = Callable[[str, list[str]], tuple[bytes, str] | None]
 
 _LOG = logging.getLogger("lz_otel")
 _PORT = "OTEL_EXPORTER_PROMETHEUS_PORT"
@@ -147,9 +147,18 @@ class MetricsServer:
     Args:
         expose: called with the ``Accept`` header and the ``name[]`` parameters, gives body and content type.
         quiet: whether a taken port is normal (another worker has it), and tried again every few seconds.
+        tick: called every few seconds, by the thread that listens or tries to.
     """
 
-    def __init__(self, host: str, port: int, expose: Expose, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        expose: Expose,
+        quiet: bool = False,
+        tick: Callable[[], None] | None = None,
+    ) -> None:
+        self._tick = tick
         self._host, self._port, self._expose, self._quiet = host, port, expose, quiet
         self._lock = threading.Lock()
         self._server: _Server | None = None
@@ -202,6 +211,8 @@ class MetricsServer:
     def _run(self, stopped: threading.Event) -> None:
         try:
             while not stopped.is_set():
+                if self._tick is not None:
+                    self._tick()
                 server = self._server
                 if server is not None:
                     server.handle_request()

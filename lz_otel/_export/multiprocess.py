@@ -1,23 +1,22 @@
-"""Several worker processes, one set of series: the files of prometheus_client.
+"""Several worker processes, one set of series: files in the format of prometheus_client.
 
-prometheus_client looks for ``PROMETHEUS_MULTIPROC_DIR`` once, when it is imported: set it in the
-environment of the service, to an empty directory, before the service starts (D). Each process then
-writes its numbers into files of its own there, and ``MultiProcessCollector`` adds them up: on our
+Set ``PROMETHEUS_MULTIPROC_DIR`` in the environment of the service, to a directory of its own (D). Each
+process keeps files there (`_worker_file`), written at the end of every turn of work from the store's sums: a
+process that is killed right after a call has lost nothing. ``MultiProcessCollector`` adds them up: on our
 port, and in any ``/metrics`` that the service builds with it.
 
-Merging: counters and histograms are sums over all processes, dead ones included. ``lz.call.active``
-is the sum over living processes, rate limits are what any living process was told last, and
-``lz.build_info`` stays 1. Files of dead processes that hold such gauges are removed at the next
-scrape of our port, or at once by `mark_process_dead` (gunicorn's ``child_exit``).
+Merging: counters and histograms are sums over all processes, those that are gone included. ``lz.call.active``
+is the sum over living processes, rate limits are what any living process was told last, and ``lz.build_info``
+stays 1. Gauges of a process that is gone are removed by the next scrape of our port, by the next worker that
+starts, or at once by prometheus_client's ``mark_process_dead`` (gunicorn's ``child_exit``).
 
-Fork: the child opens files of its own and starts from zero in them; prometheus_client does that at
-the first write. No fork happens while one of our threads is inside it, so its lock is free in the child.
+Fork: the child opens files of its own at its first call and starts from zero in them.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
+import json
 import logging
 import os
 import threading
@@ -26,32 +25,43 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import prometheus_client.values
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.multiprocess import mark_process_dead as _mark_process_dead
 from prometheus_client.utils import floatToGoString
 
-from lz_otel._export._label_values import printable
-from lz_otel._export._listeners import add_listener, remove_listener
+from lz_otel._export._label_values import LabelValues
+from lz_otel._export._listeners import OF_THE_PROCESS, add_listener, remove_listener
 from lz_otel._export._server import MetricsServer
-from lz_otel._ground.guard import guarded
+from lz_otel._export._worker_file import WorkerFile, remove_dead_gauges
+from lz_otel._export._worker_merge import WorkerFiles
+from lz_otel._ground.guard import guard, guarded
 from lz_otel._measure.store import other
-from lz_otel.catalogue import BUILD_INFO, COUNTER, GAUGE, HISTOGRAM, UP_DOWN
+from lz_otel.catalogue import BUILD_INFO, COUNTER, GAUGE, HISTOGRAM, INTERNAL_OVERFLOW, UP_DOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lz_otel._measure.store import Store
     from lz_otel.catalogue import Metric
 
 _LOG = logging.getLogger("lz_otel")
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+_LOOK_EVERY = 1.0  # seconds between two looks at whether the files are still there
+_MISSING = 3.0  # seconds that a folder is missing before it is made again: whoever removed it may do so
+_ALL = object()
+_TEXTS = {
+    "vanished": (
+        "lz_otel: files in %s=%s have vanished; they are written anew, with all that this process has counted"
+    ),
+    "failing": (
+        "lz_otel: %s=%s cannot be written (%s): expected a directory with room in it. The service goes on; "
+        "the numbers of this process are kept in memory, and written when they can be"
+    ),
+    "written": "lz_otel: %s=%s is written again; nothing was lost",
+    "lost": "lz_otel: %s=%s could not be written; the last numbers of this process are lost",
+}
 
-# Held while one of our threads is inside prometheus_client, whose own lock is out of reach: a fork in
-# between would leave that one locked in the child for ever.
-_inside = threading.Lock()
+# Held while a thread writes: a fork in between would copy half of it.
+_inside = threading.RLock()
 _held = threading.local()
 
 
@@ -59,69 +69,52 @@ def _before_fork() -> None:
     _held.now = _inside.acquire(timeout=1.0)
 
 
-def _after_fork() -> None:
+def _after_fork_in_parent() -> None:
     if getattr(_held, "now", False):
         _held.now = False
         _inside.release()
 
 
+def _after_fork_in_child() -> None:
+    global _inside
+    _held.now = False
+    _inside = threading.RLock()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )
 
 
-def directory() -> str | None:
-    """Return the directory that prometheus_client writes to, or ``None`` where it does not."""
-    if not getattr(prometheus_client.values.ValueClass, "_multiprocess", False):
-        return None
-    return os.environ.get(VARIABLE)
+class _Rows:
+    """A metric's values in the file of its kind."""
 
-
-def mark_process_dead(pid: int) -> None:
-    """Remove the gauges of a process that is gone, for gunicorn's ``child_exit``. Never raises.
-
-    Args:
-        pid: the process that ended.
-    """
-    path = directory()
-    if path:
-        with contextlib.suppress(OSError):
-            _mark_process_dead(pid, path)  # type: ignore[no-untyped-call]  # a function without hints
-
-
-class _Cells:
-    """The values in the files that one label set of one metric writes to."""
-
-    __slots__ = ("bounds", "buckets", "value")
-
-    def __init__(self, metric: Metric, labels: tuple[str, ...]) -> None:
-        make: Any = prometheus_client.values.ValueClass
-        name, doc = metric.prometheus, metric.doc
-        labels = tuple(map(printable, labels))
-        self.bounds = metric.buckets
-        self.buckets: list[Any] = []
+    def __init__(self, metric: Metric, points: Any) -> None:
+        self.metric = metric
+        self.points = points  # the store's own
+        self.cells: dict[tuple[str, ...], tuple[int, ...]] = {}
+        name, doc = metric.prometheus, json.dumps(metric.doc)
         if metric.kind == HISTOGRAM:
-            self.value = make("histogram", name, f"{name}_sum", metric.labels, labels, doc)
-            bounds = [str(floatToGoString(b)) for b in metric.buckets]  # type: ignore[no-untyped-call]  # as above
-            self.buckets = [
-                make("histogram", name, f"{name}_bucket", (*metric.labels, "le"), (*labels, bound), doc)
-                for bound in (*bounds, "+Inf")
-            ]
-        elif metric.kind == COUNTER:
-            self.value = make("counter", name.removesuffix("_total"), name, metric.labels, labels, doc)
+            self.kind = "histogram"
+            family, names = name, [f"{name}_sum", *[f"{name}_bucket"] * (len(metric.buckets) + 1)]
+            bounds = [*map(_bound, metric.buckets), "+Inf"]
+            tails = ["", *((", " if metric.labels else "") + f'"le": "{bound}"' for bound in bounds)]
         else:
-            mode = _mode(metric)
-            self.value = make("gauge", name, name, metric.labels, labels, doc, multiprocess_mode=mode)
+            self.kind = "counter" if metric.kind == COUNTER else f"gauge_{_mode(metric)}"
+            family = name.removesuffix("_total") if metric.kind == COUNTER else name
+            names, tails = [name], [""]
+        self._heads = [f'["{family}", "{sample}", ' for sample in names]
+        self._tails = [f"{tail}}}, {doc}]" for tail in tails]
 
-    def observe(self, value: Any) -> None:
-        if type(value) is tuple:
-            counts, total, _ = value
-            for bucket, n in zip(self.buckets, counts, strict=True):
-                if n:
-                    bucket.inc(n)
-            self.value.inc(total)
-        else:
-            self.buckets[bisect_left(self.bounds, value)].inc(1)
-            self.value.inc(value)
+    def keys(self, labels: dict[str, str]) -> list[bytes]:
+        """Return the keys of a label set: one, or a histogram's sum and buckets."""
+        text = json.dumps(labels)[:-1]
+        return [f"{head}{text}{tail}".encode() for head, tail in zip(self._heads, self._tails, strict=True)]
+
+
+def _bound(bound: float) -> str:
+    return str(floatToGoString(bound))  # type: ignore[no-untyped-call]  # a function without hints
 
 
 def _mode(metric: Metric) -> str:
@@ -132,160 +125,241 @@ def _mode(metric: Metric) -> str:
 
 
 class MultiprocessExporter:
-    """Writes every measurement to the process's files; one of the processes serves the merged series.
+    """Keeps the process's files up to date; one of the processes serves the merged series.
 
     The first process that gets the port serves for all; the others try again every few seconds, and silently.
     """
 
     def __init__(self, store: Store, host: str, port: int) -> None:
         self._store = store
+        self._folder = Path(os.environ.get(VARIABLE) or ".").absolute()
         # By identity: the hash of a catalogue row takes microseconds.
-        self._cells: dict[int, dict[tuple[str, ...], _Cells]] = {id(m): {} for m in store.metrics}
-        self._server = MetricsServer(host, port, self.expose, quiet=True)
+        self._rows = {id(metric): _Rows(metric, store.points(metric)) for metric in store.metrics}
+        self._files = {rows.kind: WorkerFile(self._folder, rows.kind) for rows in self._rows.values()}
+        self._texts = LabelValues()
+        self._server = MetricsServer(host, port, self.expose, quiet=True, tick=self.look)
         self._running = False
-        self._began = False
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
+        self._asleep = False  # a forked child that has not made a call yet
+        self._there = False  # whether the folder has been there
+        self._look_at = 0.0
+        self._missing_since: float | None = None
+        self._failing = False
+        self._untold: list[tuple[str, OSError | None]] = []
 
     @property
     def port(self) -> int | None:
         """Return the port this process serves on, or ``None``: another one does, or none."""
         return self._server.port
 
+    # --- life --------------------------------------------------------------------------------
+
     def start(self) -> None:
-        """Write from now on, and listen. Without a usable directory: one warning, and nothing else."""
+        """Write from now on, and listen. Without a usable folder: one warning, and it is tried again."""
         if self._running:
-            return
-        path = directory()
-        if path is None or not Path(path).is_dir() or not os.access(path, os.W_OK):
-            text = (
-                "%s=%r cannot be used: expected a directory that can be written, set before "
-                "prometheus_client is imported; the metrics of this process are not in Prometheus"
-            )
-            _LOG.warning(text, VARIABLE, os.environ.get(VARIABLE))
             return
         self._running = True
         atexit.register(self._exit)
-        if not self._began:
-            self._began = True
-            for series in self._store.snapshot():  # what was counted before
-                self.touched(series.metric, [labels for labels, _ in series.points])
-                self.measured([(series.metric, labels, _measured(value)) for labels, value in series.points])
+        self._there = self._folder.is_dir()
+        self.look()
         add_listener(self._store, self.measured)
         self._store.touch_listeners.append(self.touched)
         self._server.start()
 
     def stop(self, timeout: float = 1.0) -> None:
-        """Write no more and release the port. What was written stays, as counters of a dead process do."""
+        """Write no more and release the port. Sums stay, as those of a process that is gone do."""
         if not self._running:
             return
-        self._running = False
         atexit.unregister(self._exit)
         self._detach()
         self._server.stop(timeout)
-        if not _inside.acquire(timeout=1.0):  # a signal's handler that stops us may itself stand in the way
-            return
-        try:
-            for metric in self._store.metrics:
-                if metric.kind == UP_DOWN:
-                    for cell in self._cells[id(metric)].values():
-                        cell.value.set(0.0)
-        finally:
-            _inside.release()
+        self._exit()
+        self._running = False
 
     def _detach(self) -> None:
         remove_listener(self._store, self.measured)
         if self.touched in self._store.touch_listeners:
             self._store.touch_listeners.remove(self.touched)
 
+    @guarded("export")
     def _exit(self) -> None:
-        """Remove the gauges of this process, which ends."""
-        if self._running:
-            self._detach()
-            mark_process_dead(os.getpid())
+        """Write what is left, and leave the files to others."""
+        self._leave_to_parent()
+        if not self._running or not _inside.acquire(
+            timeout=1.0
+        ):  # a handler that stops us may stand in the way
+            return
+        try:
+            if not self._asleep:
+                self._write(())
+            for file in self._files.values():
+                file.release(keep=True)
+            if self._failing:
+                _LOG.warning(_TEXTS["lost"], VARIABLE, self._folder)
+        finally:
+            _inside.release()
 
     def after_fork_in_child(self) -> None:
-        """Forget the parent's label sets; listen at its first call, if no other process does by then."""
-        if not self._running:
-            return
-        for cells in self._cells.values():
-            cells.clear()
-        self._server.after_fork_in_child(self._store)
+        """Leave the files to the parent; write, and listen, from this process's first call on."""
+        if self._running:
+            self._leave_to_parent()
+            self._server.after_fork_in_child(self._store)
 
-    @guarded("export")  # a full disk, a directory that vanished
-    def measured(self, measurements: Sequence[Any]) -> None:
-        """Store listener: write a batch."""
-        with _inside:
-            for metric, labels, value in measurements:
-                known = self._cells.get(id(metric))
-                if known is None:
-                    continue
-                cell = known.get(labels) or self._new(metric, labels, known)
-                kind = metric.kind
-                if kind == HISTOGRAM:
-                    cell.observe(value)
-                elif kind == GAUGE:
-                    cell.value.set(value, time.time())
-                else:
-                    cell.value.inc(value)
+    def _leave_to_parent(self) -> None:
+        if self._process == os.getpid():
+            return
+        for file in self._files.values():
+            file.after_fork_in_child()
+        there = self._there
+        self._forget()
+        self._there, self._asleep = there, True
+
+    # --- writing -----------------------------------------------------------------------------
 
     @guarded("export")
+    def measured(self, measurements: Sequence[Any]) -> None:
+        """Store listener: bring the files up to date."""
+        self._leave_to_parent()  # something may be counted before we are told of a fork
+        if self._asleep:
+            if all(metric in OF_THE_PROCESS for metric, _, _ in measurements):
+                return
+            self._asleep = False
+        with _inside:
+            self._write(measurements)
+        if self._untold:
+            self._tell()
+
     def touched(self, metric: Metric, label_sets: Iterable[tuple[str, ...]]) -> None:
         """Store listener: label sets that begin at 0."""
-        known = self._cells.get(id(metric))
-        if known is None:
+        self.measured([(metric, labels, _ALL) for labels in label_sets])
+
+    @guarded("export")
+    def look(self) -> None:
+        """Look whether all is there and written: from time to time, where nothing is measured."""
+        self._leave_to_parent()
+        if not self._running or self._asleep:
             return
+        for bring_in in self._store.before_snapshot:
+            bring_in()
         with _inside:
-            for labels in label_sets:
-                if labels not in known:
-                    self._new(metric, labels, known)
+            self._look_at = 0.0
+            overflows = self._store.points(INTERNAL_OVERFLOW)  # which no listener is told of
+            self._write([(INTERNAL_OVERFLOW, labels, _ALL) for labels in list(overflows)])
+        if self._untold:
+            self._tell()
 
-    def _new(self, metric: Metric, labels: tuple[str, ...], known: dict[tuple[str, ...], _Cells]) -> _Cells:
-        if len(known) >= self._store.max_series:
-            labels = other(metric, labels)
-            if labels in known:
-                return known[labels]
-        cell = known[labels] = _Cells(metric, labels)
-        return cell
-
-    def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:
-        """Return body and content type of an answer: the series of all processes, the host's own included."""
-        path = directory()
-        registry: Any = CollectorRegistry()
-        if path:
-            _remove_dead(Path(path))
-            MultiProcessCollector(registry, path)  # type: ignore[no-untyped-call]  # a class without hints
-        encoder, content_type = choose_encoder(accept)
-        return encoder(_Restricted(registry, names) if names else registry), content_type
-
-
-class _Restricted(CollectorRegistry):
-    """Another registry, restricted to samples of some names (its collectors do not say their names)."""
-
-    def __init__(self, whole: CollectorRegistry, names: Iterable[str]) -> None:
-        super().__init__()
-        self._whole = whole
-        self._names = frozenset(names)
-
-    def collect(self) -> Iterator[Any]:
-        for family in self._whole.collect():
-            family.samples = [sample for sample in family.samples if sample.name in self._names]
-            if family.samples:
-                yield family
-
-
-def _measured(value: Any) -> Any:
-    counts = getattr(value, "counts", None)
-    return value if counts is None else (counts, value.sum, value.count)
-
-
-def _remove_dead(path: Path) -> None:
-    """Remove living-process gauges of processes that are gone, as `mark_process_dead` would have."""
-    for file in path.glob("gauge_live*_*.db"):
-        pid = file.stem.rpartition("_")[2]
-        if not pid.isdigit():
-            continue
+    def _write(self, measurements: Sequence[Any]) -> None:
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_EVERY
+            self._open(now)
+        rows, files = self._rows, self._files
+        for metric, labels, value in measurements:
+            known = rows.get(id(metric))
+            if known is not None and files[known.kind].is_open:
+                self._set(known, labels, value)
         try:
-            os.kill(int(pid), 0)
-        except ProcessLookupError:
-            file.unlink(missing_ok=True)
-        except OSError:  # it lives, and is of another user
-            continue
+            written = {file.write() for file in files.values()}
+        except OSError as error:
+            self._fails(error)
+        else:
+            if False in written:
+                self._open(now)
+
+    def _open(self, now: float) -> None:
+        """Open what is not open, and write all of it: at the start, and where a file has vanished."""
+        files = self._files.items()
+        gone = [kind for kind, file in files if file.vanished()]
+        if gone:
+            self._untold.append(("vanished", None))
+        try:
+            closed = {kind for kind, file in files if not file.is_open}
+            if closed:
+                self._make_folder(now)
+                remove_dead_gauges(self._folder)
+            for kind in closed:
+                self._files[kind].open()
+                for rows in self._rows.values():
+                    if rows.kind == kind:
+                        rows.cells.clear()
+                        for labels in list(rows.points):
+                            self._set(rows, labels, _ALL)
+            for _, file in files:
+                file.write()
+        except OSError as error:
+            self._fails(error)
+            return
+        self._there = True
+        self._missing_since = None
+        if self._failing:
+            self._failing = False
+            self._untold.append(("written", None))
+
+    def _make_folder(self, now: float) -> None:
+        """Make a folder again that was there and has been missing for a while."""
+        if not self._there or self._folder.is_dir():
+            return
+        if self._missing_since is None:
+            self._missing_since = now
+        elif now - self._missing_since >= _MISSING:
+            self._folder.mkdir()
+
+    def _fails(self, error: OSError) -> None:
+        if not self._failing:
+            self._failing = True
+            self._untold.append(("failing", error))
+
+    def _set(self, rows: _Rows, labels: tuple[str, ...], value: Any) -> None:
+        """Let the file of a metric hold what the store holds."""
+        metric, file = rows.metric, self._files[rows.kind]
+        point = rows.points.get(labels)
+        if point is None:  # over the limit of label sets
+            labels = other(metric, labels)
+            point = rows.points.get(labels)
+            if point is None:
+                return
+        cells = rows.cells.get(labels)
+        if cells is None:
+            texts = map(self._texts.__getitem__, labels)
+            keys = rows.keys(dict(zip(metric.labels, texts, strict=True)))
+            cells = rows.cells[labels] = tuple(map(file.place, keys))
+            value = _ALL
+        if metric.kind == HISTOGRAM:
+            file.set(cells[0], point.sum)
+            if value is _ALL or type(value) is tuple:
+                for cell, number in zip(cells[1:], point.counts, strict=True):
+                    if number:
+                        file.set(cell, number)
+            else:
+                bucket = bisect_left(metric.buckets, value)
+                file.set(cells[bucket + 1], point.counts[bucket])
+        elif metric.kind == GAUGE:
+            file.set(cells[0], point, time.time())
+        else:
+            file.set(cells[0], point)
+
+    def _tell(self) -> None:
+        """Log and count what has happened: outside the lock, since counting comes back here."""
+        while self._untold:
+            what, error = self._untold.pop(0)
+            values = (VARIABLE, self._folder, error.strerror) if error else (VARIABLE, self._folder)
+            _LOG.warning(_TEXTS[what], *values)
+            if what != "written" and guard.on_fault is not None:
+                guard.on_fault("export")
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def expose(self, accept: str, names: list[str]) -> tuple[bytes, str] | None:
+        """Return body and content type of an answer: the series of all processes, the host's own included.
+
+        ``None`` while there is no folder.
+        """
+        self.look()
+        remove_dead_gauges(self._folder)
+        if not self._folder.is_dir():  # the scrape fails: sums must not seem to fall
+            return None
+        encoder, content_type = choose_encoder(accept)
+        return encoder(WorkerFiles(self._folder, names)), content_type

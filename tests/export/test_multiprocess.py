@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lz_otel._export.multiprocess import MultiprocessExporter, directory, mark_process_dead
+from lz_otel._export.multiprocess import MultiprocessExporter
 from tests.export.filling import filled, from_text
 from tests.processes import run
 
@@ -21,6 +21,7 @@ ACTIVE = f"lz_call_active{{{LABELS}}}"
 
 def share(program: str, folder: Path) -> str:
     """Standard output of a program of ``programs/sharing.py``."""
+    folder.mkdir(exist_ok=True)
     return run(SHARING, program, silent=True, PROMETHEUS_MULTIPROC_DIR=str(folder)).stdout
 
 
@@ -81,26 +82,86 @@ def test_the_hosts_own_metrics_are_merged_too(tmp_path: Path) -> None:
     )
 
 
-def test_a_vanished_directory_reaches_nobody(tmp_path: Path) -> None:
-    """When the files cannot be made any more, the host's calls go on."""
-    folder = tmp_path / "gone"
-    folder.mkdir()
-    lines = share("vanished_directory", folder).splitlines()
-    assert (2, "2.0") == (len(lines), lines[1])
-    assert "FileNotFoundError" in lines[0]
+def test_what_vanishes_is_written_anew(tmp_path: Path) -> None:
+    """Removed files, and a removed folder that is made again by others or by us, are told once each."""
+    vanished = "LOG files in PROMETHEUS_MULTIPROC_DIR=FOLDER have vanished; they are writt\n"
+    failing = "LOG PROMETHEUS_MULTIPROC_DIR=FOLDER cannot be written (No such file or dir\n"
+    again = "LOG PROMETHEUS_MULTIPROC_DIR=FOLDER is written again; nothing was lost\n"
+    assert (
+        f"{vanished}{ATTEMPTS} 2.0\n{ACTIVE} 1.0\n"
+        f"{vanished}{failing}{again}{ATTEMPTS} 5.0\n{ACTIVE} 1.0\n"
+        f"{vanished}{failing}{again}{ATTEMPTS} 5.0\n"
+    ) == share("vanished", tmp_path / "sub")
 
 
-def test_without_the_variable_it_says_so(
+def test_a_fork_after_the_folder_has_gone(tmp_path: Path) -> None:
+    """The child's calls and the parent's go on: a fault of the exporter does not feed the exporter."""
+    told, status, attempts = share("vanished_then_fork", tmp_path / "sub").splitlines()
+    assert ("0", "1.0") == (status, attempts)
+    assert "cannot be written (No such file" in told
+
+
+def test_a_folder_that_cannot_be_written() -> None:
+    """One that root may open and not write: one warning names it, one more says what is lost."""
+    first, second, attempts = share("cannot_be_written", Path("/sys")).splitlines()
+    assert "cannot be written" in first
+    assert "the last numbers" in second
+    assert "1.0" == attempts
+
+
+def test_a_child_that_counts_before_the_exporter_knows(tmp_path: Path) -> None:
+    """What a forked child counts first of all is written to a file of its own."""
+    assert f"{ATTEMPTS} 2.0\n{ACTIVE} 1.0\n" == share("counted_before_told", tmp_path)
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    """What fits goes on being written, the rest is kept, and written when there is room again."""
+    failing, attempts, again, total = share("full", tmp_path).splitlines()
+    assert "cannot be written (No space left" in failing
+    assert f"{ATTEMPTS} 6.0" == attempts
+    assert "is written again; nothing was lost" in again
+    assert "11.0" == total
+
+
+def test_a_file_that_was_emptied(tmp_path: Path) -> None:
+    """It is written again, with nothing missing; a map of it would end the process."""
+    told, attempts = share("cut_short", tmp_path).splitlines()
+    assert "have vanished" in told
+    assert f"{ATTEMPTS} 4.0" == attempts
+
+
+def test_files_do_not_pile_up(tmp_path: Path) -> None:
+    """A worker takes over the sums of one that is gone: 31 processes, three at a time, leave three."""
+    attempts, files, few = share("generations", tmp_path).splitlines()
+    names = [f"{kind}_lz{n}.db" for kind in ("counter", "histogram") for n in range(3)]
+    assert (f"{ATTEMPTS} 31.0", str(names), "True") == (attempts, files, few)
+
+
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_the_hosts_gauges_of_the_same_mode(tmp_path: Path, when: str) -> None:
+    """Gauges of the host and ours, whose file the host may open after us, do not spoil each other."""
+    first, second, third = share(f"hosts_gauge_{when}", tmp_path).splitlines()
+    assert (f"{ACTIVE} 2.0", "shop_open 3.0") == (first, third)
+    assert second.endswith(" 1.0")
+
+
+def test_a_second_instrumentation_goes_on(tmp_path: Path) -> None:
+    """Totals of one process continue where it stopped and started again; its gauges do not."""
+    assert f"{ATTEMPTS} 2.0\n" == share("stopped_and_started", tmp_path)
+
+
+def test_a_folder_that_is_not_there(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Set after prometheus_client was imported, the variable has no effect: one warning, and nothing else."""
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
+    """One warning names it, and it is not made: only one that was there is made again."""
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere/at-all")
     store = filled()
     exporter = MultiprocessExporter(store, "127.0.0.1", 0)
     exporter.start()
+    exporter.look()
     exporter.after_fork_in_child()
     exporter.stop()
-    mark_process_dead(1)
-    assert (None, None, []) == (directory(), exporter.port, store.listeners)
-    [record] = caplog.records
-    assert "PROMETHEUS_MULTIPROC_DIR='/nowhere'" in record.getMessage()
+    assert [] == store.listeners
+    record, last = caplog.records
+    assert "the last numbers of this process are lost" in last.getMessage()
+    assert "PROMETHEUS_MULTIPROC_DIR=/nowhere/at-all cannot be written" in record.getMessage()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -14,21 +15,25 @@ import sys
 import threading
 import time
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from lz_otel import catalogue
-from lz_otel._export import _server
-from lz_otel._export.multiprocess import MultiprocessExporter, mark_process_dead
+from lz_otel._export import _server, _worker_file, multiprocess
+from lz_otel._export._worker_file import WorkerFile, remove_dead_gauges
+from lz_otel._export.multiprocess import MultiprocessExporter
 from lz_otel._export.prometheus import StoreCollector
+from lz_otel._ground.guard import guard
 from lz_otel._measure.store import Store
 from tests.export.filling import measurements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FOLDER = os.environ["PROMETHEUS_MULTIPROC_DIR"]
 COMMON = ("chat", "anthropic", "claude-sonnet-5", "", "")
 ATTEMPT = (catalogue.ATTEMPTS, (*COMMON, "200"), 1)
 ACTIVE = (catalogue.CALL_ACTIVE, COMMON, 1)
@@ -146,7 +151,7 @@ def orderly_ends() -> None:
     pid = fork(killed)
     os.waitpid(pid, 0)
     show("lz_call_active")
-    mark_process_dead(pid)
+    mark_process_dead(pid)  # type: ignore[no-untyped-call]
     show("lz_call_active")
     show("lz_attempts")
 
@@ -236,13 +241,13 @@ def fork_amid_a_write() -> None:
     store.add([ATTEMPT])
     theirs, inside = threading.Lock(), threading.Event()
 
-    class Slow:
-        def inc(self, amount: float) -> None:
+    class Slow(WorkerFile):
+        def write(self) -> None:
             with theirs:
                 inside.set()
                 time.sleep(0.3)
 
-    exporter._cells[id(catalogue.ATTEMPTS)][ATTEMPT[1]].value = Slow()
+    exporter._files["counter"].__class__ = Slow
     thread = threading.Thread(target=store.add, args=([ATTEMPT],))
     thread.start()
     inside.wait()
@@ -266,14 +271,183 @@ def the_hosts_own() -> None:
     show("lz_attempts")
 
 
-def vanished_directory() -> None:
-    """Two calls after the directory was removed; prints the log and the store's count."""
-    logging.getLogger("lz_otel").addHandler(logging.StreamHandler(sys.stdout))
+def log() -> None:
+    """Print what the package logs, without the folder's name."""
+
+    class Log(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage().replace(FOLDER, "FOLDER")
+            print("LOG", text.partition(":")[2].strip()[:70], flush=True)
+
+    logging.getLogger("lz_otel").addHandler(Log())
+
+
+def vanished() -> None:
+    """The files are removed, then the whole folder; each time all that was counted comes back."""
+    log()
+    store, exporter = new()
+    os.waitpid(fork(lambda: store.add([ATTEMPT] * 4)), 0)
+    store.add([ATTEMPT, ACTIVE])
+    for file in Path(FOLDER).iterdir():
+        file.unlink()
+    exporter.look()
+    store.add([ATTEMPT])
+    show("lz_attempts")
+    show("lz_call_active")
+    shutil.rmtree(FOLDER)
+    for _ in range(3):
+        exporter.look()
+        store.add([ATTEMPT])
+    Path(FOLDER).mkdir()
+    exporter.look()
+    show("lz_attempts")
+    show("lz_call_active")
+    shutil.rmtree(FOLDER)
+    multiprocess._MISSING = 0.0
+    exporter.look()
+    exporter.look()
+    show("lz_attempts")
+
+
+def vanished_then_fork() -> None:
+    """A child that is forked when the folder is gone makes its calls, and so does the parent."""
+    log()
+    guard.on_fault = lambda where: store.add([(catalogue.INTERNAL_ERRORS, (where,), 1)])
     store, _ = new()
-    shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"])
     store.add([ATTEMPT])
-    store.add([ATTEMPT])
+    shutil.rmtree(FOLDER)
+    print(os.waitpid(fork(lambda: (signal.alarm(10), store.add([ATTEMPT]), store.add([ATTEMPT]))), 0)[1])
     print(store.value(catalogue.ATTEMPTS))
+
+
+def cannot_be_written() -> None:
+    """A folder that may be opened, but not written (also by root)."""
+    log()
+    signal.alarm(20)
+    store, exporter = new()
+    guard.on_fault = lambda where: store.add([(catalogue.INTERNAL_ERRORS, (where,), 1)])
+    store.add([ATTEMPT])
+    exporter.look()
+    exporter.stop()
+    print(store.value(catalogue.ATTEMPTS))
+
+
+def counted_before_told() -> None:
+    """A forked child counts before the exporter is told of the fork: the parent's file is not touched."""
+    store = Store(catalogue.selected("latest"))
+    MultiprocessExporter(store, "127.0.0.1", 0).start()
+    store.add([ATTEMPT, ACTIVE])
+
+    def work() -> None:
+        store.clear()
+        store.touch(catalogue.INTERNAL_ERRORS, [("export",)])
+        store.add([ATTEMPT])
+
+    os.waitpid(fork(work), 0)
+    show("lz_attempts")
+    show("lz_call_active")
+
+
+def full() -> None:
+    """A disk that is full for a while: the host goes on, and all is there when it has room again."""
+    log()
+    store, exporter = new()
+    store.add([ATTEMPT])
+    whole = _worker_file.os.pwrite
+
+    def no_room(fd: int, data: bytes, at: int) -> int:
+        if at + len(data) > os.fstat(fd).st_size:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return whole(fd, data, at)
+
+    _worker_file.os.pwrite = no_room
+    for i in range(5):
+        store.add([ATTEMPT, (catalogue.ATTEMPTS, (*COMMON[:2], f"model-{i}", "", "", "200"), 1)])
+    show("lz_attempts")
+    _worker_file.os.pwrite = whole
+    exporter.look()
+    print(
+        sum(
+            float(line.rpartition(" ")[2]) for line in merged().splitlines() if line.startswith("lz_attempts")
+        )
+    )
+
+
+def cut_short() -> None:
+    """A file that somebody empties is written again."""
+    log()
+    store, exporter = new()
+    store.add([ATTEMPT] * 3)
+    for file in Path(FOLDER).iterdir():
+        file.write_bytes(b"")
+    store.add([ATTEMPT])
+    exporter.look()
+    show("lz_attempts")
+
+
+def generations() -> None:
+    """Thirty workers, one after the other, and two at a time: files of two, and every count."""
+    store, _ = new()
+    store.add([ATTEMPT])
+    read, write = os.pipe()
+    for _ in range(15):
+        first = fork(lambda: (store.add([ATTEMPT, ACTIVE]), os.write(write, b"x"), time.sleep(60)))
+        os.read(read, 1)
+        os.waitpid(fork(lambda: store.add([ATTEMPT])), 0)
+        os.kill(first, signal.SIGKILL)
+        os.waitpid(first, 0)
+    show("lz_attempts")
+    print(sorted(file.name for file in Path(FOLDER).iterdir() if "gauge" not in file.name))
+    print(len(list(Path(FOLDER).glob("gauge_livesum*"))) <= 3)
+
+
+def hosts_gauge(early: bool) -> None:
+    """A gauge of the host in the same mode, made before ours or after: as merged, and when all is gone."""
+    reached, done = os.pipe(), os.pipe()
+
+    def make() -> None:
+        Gauge("shop_open", "of the host", multiprocess_mode="livesum", registry=None).set(3)
+
+    def work() -> None:
+        if early:
+            make()
+        store, _ = new()
+        store.add([ACTIVE])
+        if not early:
+            make()
+        store.add([(catalogue.CALL_ACTIVE, (*COMMON[:2], "m", "", ""), 1), ACTIVE])
+        os.write(reached[1], b"x")
+        os.read(done[0], 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pid = fork(work)
+    os.read(reached[0], 1)
+    show("lz_call_active")
+    show("shop_open")
+    os.write(done[1], b"x")
+    os.waitpid(pid, 0)
+    mark_process_dead(pid)  # type: ignore[no-untyped-call]
+    remove_dead_gauges(Path(FOLDER))
+    show("lz_call_active")
+    show("shop_open")
+
+
+def hosts_gauge_early() -> None:
+    hosts_gauge(early=True)
+
+
+def hosts_gauge_late() -> None:
+    hosts_gauge(early=False)
+
+
+def stopped_and_started() -> None:
+    """Two instrumentations of one process, one after the other: the totals go on."""
+    for _ in range(2):
+        store, exporter = new()
+        store.add([ATTEMPT, ACTIVE])
+        exporter.stop()
+    show("lz_attempts")
+    show("lz_call_active")
 
 
 if __name__ == "__main__":
