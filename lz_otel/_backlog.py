@@ -62,6 +62,7 @@ class Backlog:
     def _reset(self) -> None:
         self._lock = threading.RLock()
         self._worker = 0  # the thread whose turn it is
+        self._collectors: set[int] = set()  # threads that report what finalizers have found
         self._late = False  # a thread has waited too long for this turn: no other one waits
 
     def take_turn(self, *, urgent: bool) -> None:
@@ -81,19 +82,26 @@ class Backlog:
             self.run(self._work, _LONG_ENOUGH)
 
     def collect_dropped(self) -> None:
-        """Report what finalizers have found."""
-        while self.dropped:
-            try:
-                item = self.dropped.popleft()
-            except IndexError:
-                return
-            done = False
-            with guarded("capture"):
-                self._left(item)
-                done = True
-            if not done:
+        """Report what finalizers have found. Reporting one comes back here: the rest is the first one's."""
+        me = threading.get_ident()
+        if me in self._collectors:
+            return
+        self._collectors.add(me)
+        try:
+            while self.dropped:
+                try:
+                    item = self.dropped.popleft()
+                except IndexError:
+                    return
+                done = False
                 with guarded("capture"):
-                    self._lost(item if isinstance(item, Call) else item.call)
+                    self._left(item)
+                    done = True
+                if not done:
+                    with guarded("capture"):
+                        self._lost(item if isinstance(item, Call) else item.call)
+        finally:
+            self._collectors.discard(me)
 
     def run(self, work: Callable[[], None], wait: float) -> None:
         """Do the work, unless this thread is at it already, or another one is for longer than that.
