@@ -207,7 +207,8 @@ def _process(
 def _internal(process: Process, state: State, calls: float, version: str) -> None:
     """Count what a process counts about itself while calls pass."""
     process.record([(c.INTERNAL_OVERHEAD, (), 0.05, 0.00009)], calls)
-    process.touch(c.INTERNAL_ERRORS, [(where,) for where in c.INTERNAL_ERRORS.attributes[0].values])
+    for metric in (c.INTERNAL_ERRORS, c.INTERNAL_LOST):
+        process.touch(metric, [(value,) for value in metric.attributes[0].values])
     process.add(c.INTERNAL_ERRORS, calls * state.internal, where="extract")
     for known in VERSIONS:
         if known in (version, VERSIONS[0]):
