@@ -5,9 +5,8 @@ next push that succeeds. An outage costs one warning when it begins and one line
 
 Who reports (the resource) comes from the SDK's own detection: ``OTEL_SERVICE_NAME``,
 ``OTEL_RESOURCE_ATTRIBUTES``, ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS``. ``service.instance.id`` is a
-random UUID for each process. One that the user sets is kept; in a forked child ``-<pid>`` is put
-after it, because two processes must never write one series. Worker processes that each call
-``instrument()`` by themselves must not be given the same id: leave it unset.
+random UUID for each process. One that the user sets is followed by a random part of each process
+(``pod-7/1f3a90c2-9b1e``), because two processes must never write one series.
 
 Endpoint, headers, certificates, compression: the exporter's own ``OTEL_EXPORTER_OTLP_*`` (D).
 Temporality is always cumulative, whatever ``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`` says.
@@ -103,7 +102,7 @@ class PushExporter:
             return
         try:
             self._exporter = self.make_exporter(self._timeout)
-            self._identity = Identity()
+            self._identity = Identity(self._store)
         except MissingDependencyError as error:
             _LOG.warning("%s", error)
             return

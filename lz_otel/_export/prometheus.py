@@ -22,6 +22,7 @@ from prometheus_client.utils import floatToGoString
 
 from lz_otel._export._label_values import LabelValues, printable
 from lz_otel._export._server import MetricsServer
+from lz_otel._export._totals import Totals, keep, totals_of
 from lz_otel._ground.guard import guard
 from lz_otel._ground.once import Once
 from lz_otel.catalogue import COUNTER, HISTOGRAM
@@ -118,13 +119,23 @@ class _Layout:
 
 
 class StoreCollector:
-    """A collector of prometheus_client over a store. No ``_created`` series, no exemplars."""
+    """A collector of prometheus_client over a store. No ``_created`` series, no exemplars.
 
-    def __init__(self, store: Store) -> None:
+    Args:
+        store: what is shown.
+        totals: what was counted before the store began.
+    """
+
+    def __init__(self, store: Store, totals: Totals | None = None) -> None:
         self._store = store
+        self._totals = Totals() if totals is None else totals
         values, escaped = LabelValues(), _EscapedValues()
         self._layouts = {id(metric): _Layout(metric, values, escaped) for metric in store.metrics}
         self.muted = threading.local()  # where its `on` is true, `collect` gives nothing to this thread
+
+    def after_fork_in_child(self, totals: Totals) -> None:
+        """Show what the child counts."""
+        self._totals, self.muted = totals, threading.local()
 
     def describe(self) -> list[Family]:
         """Return the families without samples: the registry finds clashes, and ``name[]=`` works."""
@@ -135,7 +146,7 @@ class StoreCollector:
         if getattr(self.muted, "on", False):
             return
         try:
-            snapshot = self._store.snapshot()
+            snapshot = self._totals.added_to(self._store.snapshot())
         except Exception as fault:  # noqa: BLE001 - the page of the host must not fail for us
             guard.fault("export", fault)
             return
@@ -150,7 +161,7 @@ class StoreCollector:
     def text(self, openmetrics: bool = False) -> str:
         """Return what ``generate_latest`` gives for this collector, rendered directly."""
         parts: list[str] = []
-        for series in self._store.snapshot():
+        for series in self._totals.added_to(self._store.snapshot()):
             layout = self._layouts[id(series.metric)]
             parts.append(layout.head(openmetrics))
             render = layout.histogram if layout.kind == HISTOGRAM else layout.line
@@ -165,9 +176,11 @@ class PrometheusExporter:
     """
 
     def __init__(self, store: Store, host: str, port: int, registry: CollectorRegistry | None = None) -> None:
-        self.collector = StoreCollector(store)
         self._store = store
         self._registry = REGISTRY if registry is None else registry
+        self._totals = totals_of(self._registry)
+        self.collector = StoreCollector(store, self._totals)
+        self._running = False
         self._server = MetricsServer(host, port, self.expose)
         self._registered = False
         self._alone = False  # the registry would not have us: our port shows our series only
@@ -180,6 +193,7 @@ class PrometheusExporter:
 
     def start(self) -> None:
         """Register and listen. A clash or a taken port is one warning; the host goes on."""
+        self._running = True
         self._register()
         self._server.start()
 
@@ -204,6 +218,9 @@ class PrometheusExporter:
 
     def stop(self, timeout: float = 1.0) -> None:
         """Unregister and release the port, within about ``timeout`` seconds."""
+        if self._running:
+            self._running = False
+            keep(self._registry, self._totals.added_to(self._store.snapshot()))
         if self._registered:
             self._registered = False
             self._registry.unregister(self.collector)
@@ -211,7 +228,8 @@ class PrometheusExporter:
 
     def after_fork_in_child(self) -> None:
         """Let go of the parent's port; listen again (if it is free by then) at the child's first call."""
-        self.collector.muted = threading.local()
+        self._totals = Totals()
+        self.collector.after_fork_in_child(self._totals)
         self._server.after_fork_in_child(self._store)
 
     def expose(self, accept: str, names: list[str]) -> tuple[bytes, str]:

@@ -27,6 +27,7 @@ from opentelemetry.metrics import Observation
 
 from lz_otel._export._label_values import LabelValues
 from lz_otel._export._listeners import add_listener, remove_listener
+from lz_otel._export._totals import Totals, keep, totals_of
 from lz_otel._ground.guard import guarded
 from lz_otel._measure.store import other
 from lz_otel._version import __version__
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider
 
-    from lz_otel._measure.store import Store
+    from lz_otel._measure.store import Series, Store
     from lz_otel.catalogue import Metric
 
 _LOG = logging.getLogger("lz_otel")
@@ -112,6 +113,7 @@ class ProviderExporter:
         self._attributes: dict[int, dict[tuple[str, ...], dict[str, str]]] = {key: {} for key in self._names}
         self._values = LabelValues()
         self._recorded = False
+        self._totals = totals_of(meter_provider)
         self._renew()
 
     def _renew(self) -> None:
@@ -148,12 +150,14 @@ class ProviderExporter:
             return
         with guarded("export"):  # a provider that is already shut down
             self._drain()
+        keep(self._provider, self._totals.added_to(self._sums()))
         if instruments.source is self:
             instruments.source = None
 
     def after_fork_in_child(self) -> None:
         """Start from zero where that is ours to decide, and warn once where it is not."""
         self._renew()
+        self._totals = Totals()
         if self._instruments is not None and self._recorded:
             self._recorded = False
             _LOG.warning(
@@ -218,6 +222,10 @@ class ProviderExporter:
                 total = sum(n * v for n, v in zip(counts, values, strict=True))
                 self._put_off(metric, labels, (counts, total, 0))
 
+    def _sums(self) -> list[Series]:
+        """Return all but the histograms, which the provider holds."""
+        return [series for series in self._store.snapshot() if series.metric.kind != HISTOGRAM]
+
     def observe(self, metric: Metric) -> Iterator[Observation]:
         """Yield the points of one metric; all instruments of a collection see the same snapshot."""
         ident = id(metric)
@@ -226,7 +234,7 @@ class ProviderExporter:
             # An instrument that asks again: a new collection has begun.
             begins = ident in self._served or now - self._taken_at > SNAPSHOT_AGE
             if begins:
-                self._points = {id(s.metric): s for s in self._store.snapshot() if s.metric.kind != HISTOGRAM}
+                self._points = {id(s.metric): s for s in self._totals.added_to(self._sums())}
                 self._served.clear()
                 self._taken_at = now
             self._served.add(ident)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
@@ -65,13 +66,17 @@ class Store:
             comes beyond goes there, and counts in ``lz.internal.overflow``.
         listeners: called after each batch, outside the lock, with the measurements applied
             (used for the host's MeterProvider and for multi-process files).
+
+    Attributes:
+        started_ns: since when its sums count, in nanoseconds of the clock.
+        life: a random name of the time since then, which no other store of any process has.
     """
 
     def __init__(self, metrics: Iterable[Metric], max_series: int = 2000) -> None:
         self.metrics: tuple[Metric, ...] = tuple(metrics)
         self.max_series = max_series
         self._admitted = max(1, max_series - max_series // 20)
-        self.started_ns = time.time_ns()
+        self._begin()
         self.listeners: list[Callable[[Sequence[Any]], None]] = []
         self.touch_listeners: list[Callable[[Metric, list[tuple[str, ...]]], None]] = []
         self.before_snapshot: list[Callable[[], None]] = []  # brings in what is still outstanding
@@ -86,6 +91,10 @@ class Store:
             data: dict[tuple[str, ...], Any] = {}
             self._data[metric] = data
             self._slots[id(metric)] = (data, metric.kind, metric.buckets, metric)
+
+    def _begin(self) -> None:
+        self.started_ns = time.time_ns()
+        self.life = str(uuid.uuid4())
 
     def add(self, measurements: Sequence[Any]) -> None:
         """Apply a batch of ``Measurement`` (any 3-tuple of metric, labels, value).
@@ -334,7 +343,7 @@ class Store:
         self._inside = set()
         self._noted.clear()
         self._unnoted = 0
-        self.started_ns = time.time_ns()
+        self._begin()
         for data in self._data.values():
             data.clear()
 

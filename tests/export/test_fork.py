@@ -32,18 +32,14 @@ def test_each_process_reports_its_own(receiver: Receiver) -> None:
     assert [1, 1, 5] == sorted(counts.values())
 
 
-def test_a_given_instance_id_stays_unique(receiver: Receiver) -> None:
-    """A child of a process with a given instance id adds its process number to it."""
+@pytest.mark.parametrize("program", ["two_children", "grandchild"])
+def test_a_given_instance_id_stays_unique(program: str, receiver: Receiver) -> None:
+    """Each process with a given instance id adds one part of its own to it, forks of forks included."""
     given = {"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=blue"}
-    pids = fork("two_children", **endpoint(receiver), **given).split()
-    assert {"blue": 5, f"blue-{pids[0]}": 1, f"blue-{pids[1]}": 1} == receiver.last(NAME)
-
-
-def test_a_grandchild_is_named_once(receiver: Receiver) -> None:
-    """A fork of a fork has one process number after the given id, its own."""
-    given = {"OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=blue"}
-    pid = fork("grandchild", **endpoint(receiver), **given)
-    assert {f"blue-{pid}": 1} == receiver.last(NAME)
+    fork(program, **endpoint(receiver), **given)
+    calls = receiver.last(NAME)
+    assert {"two_children": [1, 1, 5], "grandchild": [1]}[program] == sorted(calls.values())
+    assert {("blue", 1)} == {(name.partition("/")[0], name.count("/")) for name in calls}
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

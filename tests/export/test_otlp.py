@@ -183,12 +183,13 @@ def test_resource_is_the_sdks(receiver: Receiver, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_given_instance_id_is_kept(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process that starts reports under the instance id that the user gave."""
+    """A process reports under the instance id that the user gave, and a part of its own behind it."""
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=blue-1")
-    exporter = OtlpExporter(store(), 3600)
+    one = store()
+    exporter = OtlpExporter(one, 3600)
     exporter.start()
     exporter.stop(20)
-    assert {"blue-1": 1} == receiver.last(DURATION.name)
+    assert {f"blue-1/{one.life[:13]}": 1} == receiver.last(DURATION.name)
 
 
 @pytest.mark.parametrize(
