@@ -6,13 +6,21 @@ vendors and what only by the source articles.
 
 from __future__ import annotations
 
-from lz_otel._api import operation, record_quality, record_response_cache
-from lz_otel._runtime import Status, instrument, instrument_client, status, uninstrument
+from lz_otel._api import (
+    flush,
+    handler,
+    instrument_client,
+    lifespan,
+    operation,
+    record_quality,
+    record_response_cache,
+)
+from lz_otel._runtime import Status, instrument, status, uninstrument
 from lz_otel._version import __version__ as __version__
 from lz_otel.errors import CatalogueError, ConfigurationError, LzOtelError, MissingDependencyError
 
 __all__ = [
     "CatalogueError", "ConfigurationError", "LzOtelError", "MissingDependencyError", "Status",
-    "instrument", "instrument_client", "operation", "record_quality", "record_response_cache", "status",
-    "uninstrument",
+    "flush", "handler", "instrument", "instrument_client", "lifespan", "operation", "record_quality",
+    "record_response_cache", "status", "uninstrument",
 ]  # fmt: skip

@@ -5,7 +5,6 @@ All global state of lz_otel is the one `_Runtime` in `_current`, behind one lock
 
 from __future__ import annotations
 
-import atexit
 import functools
 import logging
 import os
@@ -19,7 +18,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from lz_otel import _config, _operation, catalogue
 from lz_otel._capture.imports import WhenImported
 from lz_otel._capture.sdk import PACKAGES, HandedCalls, SdkHooks
-from lz_otel._capture.transports import MODULES, Hooks, hook_client, unhook_clients
+from lz_otel._capture.transports import MODULES, Hooks, unhook_clients
+from lz_otel._export import _ends
+from lz_otel._export._celery import CeleryHooks
+from lz_otel._export._reloaders import Reloaders
 from lz_otel._extract import candidate
 from lz_otel._ground import gc_phase
 from lz_otel._ground.guard import guard, guarded
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from lz_otel._config import InstrumentSettings, Settings
+    from lz_otel._export._threads import Flush
     from lz_otel._judge.in_force import MechanismsInForce
     from lz_otel._measure.spans import Spans
     from lz_otel._price.cost import Prices
@@ -124,6 +127,8 @@ class _Runtime:
         callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
         callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
         self.imports = WhenImported(callbacks)
+        self.around = (Reloaders(self.exporters), CeleryHooks(self.store, self.ask))
+        self.around_imports = WhenImported({k: v for one in self.around for k, v in one.callbacks.items()})
 
     # --- making -----------------------------------------------------------------------------
 
@@ -175,9 +180,8 @@ class _Runtime:
             self.own_spans = _sdk_settings.traces().set_up(self.trace_names)
         for exporter in self.exporters:
             exporter.start()
-        if self.own_spans is not None:
-            # The last handler is the first to run: spans and metrics are sent side by side, within one limit
-            atexit.register(self._send_spans)
+        if self.own_spans is not None or any(hasattr(one, "begin_stop") for one in self.exporters):
+            _ends.at_end(self._begin_end)  # the last one is the first to run
         self._constants()
         if settings.http_spans == "on" or (settings.http_spans == "auto" and self.trace_names):
             from lz_otel._export import http_spans
@@ -185,6 +189,7 @@ class _Runtime:
             self.http_spans = http_spans.switch_on()
         self._connect()
         self.imports.install()
+        self.around_imports.install()
         if warning := self.prices.stale(time.time()):
             _LOG.warning("lz_otel: %s", warning)
 
@@ -210,28 +215,42 @@ class _Runtime:
         """Count what could not be kept; called by the guard."""
         self.store.add(((catalogue.INTERNAL_LOST, (what,), number),))
 
-    def _send_spans(self) -> None:
-        """Begin to send what waits, calls that have ended and were not read yet included."""
-        with guarded("export"):
-            self.intake.catch_up()
-            if self.own_spans is not None:
-                self.own_spans.begin()
+    @guarded("export")
+    def _begin_end(self, timeout: float) -> None:
+        """Begin to send what waits, spans and metrics side by side; calls that were not read yet included."""
+        self.intake.catch_up()
+        if self.own_spans is not None:
+            self.own_spans.begin()
+        for exporter in self.exporters:
+            if hasattr(exporter, "begin_stop"):
+                exporter.begin_stop(timeout)
+
+    def ask(self) -> list[Flush] | None:
+        """Bring in what waits, and begin to send it; ``None`` where that cannot be done."""
+        self.intake.catch_up()  # files of worker processes are written with it
+        if self.intake.backlog.waiting or any(getattr(one, "_failing", False) for one in self.exporters):
+            return None
+        return [one.ask() for one in (*self.exporters, self.own_spans) if hasattr(one, "ask")]
 
     def stop(self, timeout: float) -> None:
         """Unhook first, then let the exporters say their last word."""
+        end = time.monotonic() + timeout
         self.imports.remove()
+        self.around_imports.remove()
+        for hooks in self.around:
+            hooks.remove()
         self.sdks.remove()
         unhook_clients()
         self.hooks.remove()
-        atexit.unregister(self._send_spans)
-        self._send_spans()
+        _ends.remove(self._begin_end)
+        self._begin_end(timeout)
         for exporter in self.exporters:
             with guarded("export"):  # one exporter must not keep the others from stopping
-                exporter.stop(timeout)
+                exporter.stop(max(0.0, end - time.monotonic()))
         if self.own_spans is not None:
             self.own_spans.finish(timeout)
         if self.audit is not None:
-            atexit.unregister(self.audit.close)
+            _ends.remove(self.audit.close)
             self.audit.close(timeout)
         guard.on_fault = guard.on_lost = None
         gc_phase.unwatch()
@@ -335,7 +354,7 @@ def _tell(status: Status) -> None:
         )
 
 
-def uninstrument(timeout: float = 3.0) -> None:
+def uninstrument(timeout: float = 1.5) -> None:
     """Undo `instrument`: remove what is ours (never another library's wrapper), stop the exporters.
 
     Sends the last metrics, and the last spans where lz_otel made the TracerProvider (which stays).
@@ -354,24 +373,6 @@ def status() -> Status:
     """Return what is in place now."""
     runtime = _current
     return Status(False) if runtime is None else runtime.status()
-
-
-def instrument_client(client: Any) -> int:
-    """Observe one client with a transport of its own (MockTransport, ASGITransport, httpx-aiohttp ...).
-
-    Clients with the ordinary transports need nothing. Does nothing before `instrument`.
-
-    Args:
-        client: a ``Client`` or ``AsyncClient`` of httpx or httpx2, or an SDK's client that holds one.
-
-    Returns:
-        How many transports are observed because of this call.
-    """
-    runtime = _current
-    if runtime is None:
-        return 0
-    inner = getattr(client, "_client", None)
-    return hook_client(runtime.hooks, client if inner is None else inner)
 
 
 # --- fork ---------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ HANDED = {
     ): "Handed.ended and .lost, Hooks.begin, HandedCalls: an attempt or a call begins or ends",
     ("_capture", "_later"): "Handed.read_along: a body is read as it passes",
     ("_capture", "_extract"): "PassingBody: a piece of such a body",
+    ("_capture", "_export"): "WhenImported: a development server or a task queue is imported",
     ("_extract", "_judge"): "text_sink and mask_sink of Facts: a mechanism sees the text as it passes",
     ("_measure", "_intake"): "Store.before_snapshot: what has ended is brought in before numbers are read",
     ("_measure", "_export"): "Store.listeners: an exporter follows each batch",

@@ -160,7 +160,7 @@ class Outage:
 
     def note(self, ok: bool, where: str, retry_in: float, last: bool = False) -> None:
         """Note that a push went well or not; ``last``: there is no next one."""
-        if ok == (not self.on):
+        if ok == (not self.on) and (ok or not last):
             return
         self.on = not ok
         if ok:

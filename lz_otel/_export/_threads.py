@@ -1,20 +1,14 @@
-"""Threads of ours, and the end of the processes that have them.
-
-Children of multiprocessing leave by ``os._exit``: finalizers run, atexit does not.
-"""
+"""Threads of ours, and what they are asked to send."""
 
 from __future__ import annotations
 
-import sys
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-T = TypeVar("T")
 
 
 def start_thread(name: str, target: Callable[..., None], *arguments: Any) -> threading.Thread | None:
@@ -28,15 +22,16 @@ def start_thread(name: str, target: Callable[..., None], *arguments: Any) -> thr
     return thread
 
 
-def at_end_of_child(end: Callable[[], None]) -> None:
-    """Call ``end`` as this process ends, if it is a child of multiprocessing."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None and sys.modules["multiprocessing"].parent_process() is not None:
-        util.Finalize(None, end, exitpriority=1)
+class Flush(threading.Event):
+    """What a thread of ours was asked to send; set when that is over."""
 
+    ok = False  # whether all of it arrived
 
-def after_fork(owner: T, call: Callable[[T], None]) -> None:
-    """Call ``call(owner)`` in a forked child of multiprocessing, once that has forgotten all finalizers."""
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.register_after_fork(owner, call)
+    def end(self, ok: bool) -> None:
+        """Note how it went."""
+        self.ok = ok
+        self.set()
+
+    def arrived(self, seconds: float) -> bool:
+        """Return whether all has arrived within so many seconds."""
+        return self.wait(max(0.0, seconds)) and self.ok

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from typing import TYPE_CHECKING, Protocol
+
+from lz_otel._export import _ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,5 +116,5 @@ def audit_log(settings: Settings, listeners: list[Callable[[EndedCall], None]]) 
 
     log = AuditLog(settings.audit_log, settings.audit_max_bytes, settings.audit_backups)
     listeners.append(log.write)
-    atexit.register(log.close)
+    _ends.at_end(log.close)
     return log

@@ -14,42 +14,49 @@ Temporality is always cumulative, whatever ``OTEL_EXPORTER_OTLP_METRICS_TEMPORAL
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import sys
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from lz_otel._export import _outage
+from lz_otel._export import _ends, _outage
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._label_values import LabelValues
 from lz_otel._export._otlp_settings import exporter_class, protocol
 from lz_otel._export._resource import Identity
-from lz_otel._export._threads import after_fork, at_end_of_child, start_thread
+from lz_otel._export._threads import Flush, start_thread
 from lz_otel._ground.guard import guard, guarded
 from lz_otel._version import __version__
-from lz_otel.catalogue import BUILD_INFO, HISTOGRAM
+from lz_otel.catalogue import (
+    BUILD_INFO,
+    GENAI_OPERATION_DURATION,
+    HISTOGRAM,
+    INFERENCE_DURATION,
+    LEGACY_GENAI_OPERATION_DURATION,
+)
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
 
     from lz_otel._measure.store import Series, Store
+    from lz_otel.catalogue import Metric
 
 _LOG = logging.getLogger("lz_otel")
-FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last push
-DOWN_LIMIT = 1.0  # the same when the receiver is known to be down
+DOWN_LIMIT = 1.0  # seconds for the last push when the receiver is known to be down
 # With one of these the SDK loads a session of the user's, which must not be replaced by ours.
 _CREDENTIAL_PROVIDERS = (
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_METRICS_CREDENTIAL_PROVIDER",
     "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
 )
+_OF_CALLS = (INFERENCE_DURATION, GENAI_OPERATION_DURATION, LEGACY_GENAI_OPERATION_DURATION)
 SHORTEST = 2.0  # seconds that one push may take even when the interval is shorter
 
 
@@ -70,14 +77,15 @@ class PushExporter:
         self._values = LabelValues()
         self._identity: Identity | None = None
         self._silent = False
-        self._exit_hook = False
         self._ready = False
         self._reset()
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self._flush_within = FLUSH_LIMIT
+        self._stop, self._wake = threading.Event(), threading.Event()
+        self._flushes: deque[Flush] = deque()  # asked for, and not begun
+        self._flush_within = _ends.LIMIT
+        self._arrived = 0  # calls in the last push that arrived
         self._thread: threading.Thread | None = None
         self._exporter: MetricExporter | None = None
         self._outage = _outage.Outage(self.target)
@@ -111,9 +119,7 @@ class PushExporter:
             _LOG.warning("%s cannot be started (%s: %s); nothing is pushed", self.target, kind, error)
             return
         self._ready = True
-        if not self._exit_hook:
-            self._exit_hook = True
-            atexit.register(self.stop, FLUSH_LIMIT)
+        _ends.at_end(self.stop)
         self._spawn()
 
     def _spawn(self) -> None:
@@ -121,29 +127,53 @@ class PushExporter:
             if self._thread is not None or not self._ready or self._stop.is_set():
                 return
             self._thread = start_thread("lz-otel-push", self._run)
-        if self._thread is not None:
-            self._end_with_multiprocessing()
 
-    def _end_with_multiprocessing(self) -> None:
-        at_end_of_child(self.stop)
+    def ask(self) -> Flush:
+        """Push in the background, at once."""
+        flush = Flush()
+        self._spawn()
+        if self._thread is None:
+            flush.end(False)
+        else:
+            self._flushes.append(flush)
+            self._wake.set()
+        return flush
 
-    def stop(self, timeout: float = FLUSH_LIMIT) -> None:
-        """Push once more and end, within ``timeout`` seconds (a push that hangs is left behind)."""
-        if not self._ready:
+    def begin_stop(self, timeout: float) -> None:
+        """Push once more, in the background, and end then."""
+        if not self._ready or self._stop.is_set():
             return
-        self._ready = False
-        if self._exit_hook:
-            self._exit_hook = False
-            atexit.unregister(self.stop)
         self._flush_within = max(0.1, timeout * 0.8)
         self._stop.set()
-        thread, pushing = self._thread, self._pushing
+        self._wake.set()
+        pushing = self._pushing
         if pushing is not None:
             with guarded("export"):
                 pushing.shutdown(timeout_millis=100)  # ends a wait between two tries
-        if thread and thread is not threading.current_thread():
-            thread.join(timeout)
+
+    def stop(self, timeout: float = _ends.LIMIT) -> None:
+        """Push once more and end, within ``timeout`` seconds (a push that hangs is left behind)."""
+        if not self._ready:
+            return
+        self.begin_stop(timeout)
+        self._ready = False
+        _ends.remove(self.stop)
+        thread = self._thread
+        if thread is not threading.current_thread():
+            if thread is not None:
+                thread.join(timeout)
+            if thread is None or thread.is_alive():
+                self._ends_badly(self._store.snapshot())
         self._reset()
+
+    def _ends_badly(self, series: list[Series]) -> None:
+        """Tell of the calls that no push has brought to the receiver."""
+        if lost := _calls(series) - self._arrived:
+            guard.lost("push", lost)
+            text = (
+                "%s: no answer before the end of this process, which does not wait longer; %d calls are lost"
+            )
+            _LOG.warning(text, self.target, lost)
 
     def after_fork_in_child(self) -> None:
         """Forget the parent's thread and connections, and push as this process.
@@ -158,13 +188,16 @@ class PushExporter:
         self._reset()
         self._silent = True
         self._spawn()
-        after_fork(self, PushExporter._end_with_multiprocessing)
 
     def _run(self) -> None:
-        stop, exporter, outage = self._stop, self._exporter, self._outage
+        stop, wake, exporter, outage = self._stop, self._wake, self._exporter, self._outage
         began = time.monotonic()
         with _outage.quiet_thread(), guarded("export"):
-            while not stop.wait(max(0.0, self._interval - (time.monotonic() - began))):
+            while True:
+                wake.wait(max(0.0, self._interval - (time.monotonic() - began)))
+                wake.clear()
+                if stop.is_set():
+                    break
                 began = time.monotonic()
                 if exporter is None:  # a forked child: the parent's connections are not its own
                     exporter = self.make_exporter(self._timeout)
@@ -175,13 +208,25 @@ class PushExporter:
     def _push(
         self, exporter: MetricExporter, outage: _outage.Outage, limit: float, stop: threading.Event
     ) -> None:
+        flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
+        ok = False
+        try:
+            ok = self._export(exporter, outage, limit, stop)
+        finally:
+            for flush in flushes:
+                flush.end(ok)
+
+    def _export(
+        self, exporter: MetricExporter, outage: _outage.Outage, limit: float, stop: threading.Event
+    ) -> bool:
         last = stop.is_set()
+        series: list[Series] = []
         try:
             series = self._store.snapshot()
             if not series or self._identity is None:
-                return
+                return True
             if self._silent and not any(map(_has_happened, series)):
-                return
+                return True
             self._silent = False
             scope = InstrumentationScope("lz_otel", __version__)
             began = self._store.started_ns
@@ -197,12 +242,29 @@ class PushExporter:
             ok = False
         except Exception as error:  # noqa: BLE001 - the next push may do better
             guard.fault("export", error)
-            return
+            return False
         finally:
             self._pushing = None
-        if not ok and stop.is_set() and not last:
-            return  # cut short by the end; the last push notes how it went
+        if ok:
+            self._arrived = _calls(series)
+        elif last:
+            lost = _calls(series) - self._arrived
+            if not lost and outage.on:
+                return False  # told before
+            guard.lost("push", lost)
+        elif stop.is_set():
+            return False  # cut short by the end; the last push notes how it went
         outage.note(ok, _outage.endpoint(exporter), self._interval, last)
+        return ok
+
+
+def _calls(series: list[Series]) -> int:
+    """Return how many calls have been counted, whichever convention they are named by."""
+    counts: dict[Metric, int] = {
+        one.metric: sum(value.count for _, value in one.points) for one in series if one.metric in _OF_CALLS
+    }
+    every_call = counts.pop(LEGACY_GENAI_OPERATION_DURATION, 0)
+    return every_call or sum(counts.values())
 
 
 def _has_happened(series: Series) -> bool:

@@ -226,6 +226,10 @@ class PrometheusExporter:
             self._registry.unregister(self.collector)
         self._server.stop(timeout)
 
+    def release(self) -> None:
+        """Leave the port to another process."""
+        self._server.stop(0.5)
+
     def after_fork_in_child(self) -> None:
         """Let go of the parent's port; listen again (if it is free by then) at the child's first call."""
         self._totals = Totals()

@@ -1,13 +1,12 @@
 """Spans out of the process: only on request, and never over a TracerProvider of the application.
 
 The SDK's processor sends spans in batches, every few seconds, and its ``force_flush`` has no limit
-of time. So a thread of ours asks for the last batch, and an end waits for that thread for a few
+of time. So a thread of ours asks for the last batch, and an end waits for that thread for
 seconds at most. A provider that the application has set is flushed by its owner only.
 """
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
 import time
@@ -23,11 +22,11 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 
-from lz_otel._export import _outage
+from lz_otel._export import _ends, _outage
 from lz_otel._export._otlp_settings import check, exporter_class, protocol
 from lz_otel._export._sdk_settings import asked, refused
-from lz_otel._export._threads import after_fork, at_end_of_child, start_thread
-from lz_otel._ground.guard import guarded
+from lz_otel._export._threads import Flush, start_thread
+from lz_otel._ground.guard import guard, guarded
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 _LOG = logging.getLogger("lz_otel")
-FLUSH_LIMIT = 3.0  # seconds that an exit may take for the last spans
 _own: OwnSpans | None = None  # of the provider that we made: it stays for the life of the process
 
 
@@ -54,12 +52,12 @@ class _Watched(SpanExporter):
             return result
         finally:
             if result is not SpanExportResult.SUCCESS:
-                self._here.failed = True
+                self._here.failed = getattr(self._here, "failed", 0) + len(spans)
 
-    def failed(self) -> bool:
-        """Return whether any batch failed in the current thread, and forget it."""
-        failed = getattr(self._here, "failed", False)
-        self._here.failed = False
+    def failed(self) -> int:
+        """Return how many spans failed in the current thread, and forget it."""
+        failed: int = getattr(self._here, "failed", 0)
+        self._here.failed = 0
         return failed
 
     def shutdown(self) -> None:
@@ -85,46 +83,53 @@ class OwnSpans:
         self._spawn()
 
     def _spawn(self) -> None:
-        self._wake, self._done = threading.Event(), threading.Event()
-        self._flushes: deque[threading.Event] = deque()  # one for each that was asked for and is not over
+        self._wake, self._done = threading.Event(), Flush()
+        self._flushes: deque[Flush] = deque()  # one for each that was asked for and is not over
         self._thread = start_thread("lz-otel-spans", self._run, self._wake, self._flushes)
-        self._end_with_multiprocessing()
 
     @property
     def _runs(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _end_with_multiprocessing(self) -> None:
-        at_end_of_child(self.finish)
-
-    def _run(self, wake: threading.Event, flushes: deque[threading.Event]) -> None:
+    def _run(self, wake: threading.Event, flushes: deque[Flush]) -> None:
         while True:
             wake.wait()
             wake.clear()
             while flushes:
+                ok = False
                 try:
-                    self._flush()
+                    ok = bool(self._flush())
                 finally:
-                    flushes.popleft().set()
+                    flushes.popleft().end(ok)
 
-    def _flush(self) -> None:
-        with _outage.quiet_thread(), guarded("export"):
+    @guarded("export")
+    def _flush(self) -> bool:
+        with _outage.quiet_thread():
             _outage.take_reason()
-            self.provider.force_flush()
-            if [exporter for exporter in self._watched if exporter.failed()]:
-                _lost(_outage.take_reason() or "no answer in time")
+            sent = self.provider.force_flush()
+            failed = sum(exporter.failed() for exporter in self._watched)
+            if failed:
+                _lost(_outage.take_reason() or "no answer in time", failed)
+            return sent and not failed
 
-    def begin(self) -> None:
+    def ask(self) -> Flush:
         """Send what waits, in the background."""
         if not self._runs:
             self._spawn()
-        self._begun_at = time.monotonic()
-        # A new event: the end of an earlier flush that hung does not mean that what has come since is sent.
-        self._done = threading.Event()
-        self._flushes.append(self._done)
+        # A new one: the end of an earlier flush that hung does not mean that what has come since is sent.
+        flush = Flush()
+        self._flushes.append(flush)
         self._wake.set()
+        if not self._runs:
+            flush.end(False)
+        return flush
 
-    def finish(self, timeout: float = FLUSH_LIMIT) -> None:
+    def begin(self) -> None:
+        """Send what waits, in the background; `finish` waits for it."""
+        self._begun_at = time.monotonic()
+        self._done = self.ask()
+
+    def finish(self, timeout: float = _ends.LIMIT) -> None:
         """Wait until what waited is sent, for at most ``timeout`` seconds since `begin` (called if need be).
 
         Where an earlier flush still hangs and none was begun since, that was waited for and logged already.
@@ -142,10 +147,10 @@ class OwnSpans:
         self._begun_at = None
         _outage.after_fork_in_child()
         self._spawn()
-        after_fork(self, OwnSpans._end_with_multiprocessing)
 
 
-def _lost(reason: str) -> None:
+def _lost(reason: str, number: int = 1) -> None:
+    guard.lost("spans", number)
     _LOG.warning(
         "lz_otel: sending the last spans fails (%s); the service is not affected, they are lost", reason
     )
@@ -206,5 +211,5 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
         _LOG.warning("lz_otel: spans cannot be exported (%s)", type(error).__name__)
         return None
     trace.set_tracer_provider(_own.provider)
-    atexit.register(_own.finish)
+    _ends.at_end(_own.finish)
     return _own

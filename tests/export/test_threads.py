@@ -1,14 +1,13 @@
-"""Threads of ours, where a process may have no more of them and where it ends early."""
+"""Threads of ours, where a process may have no more of them and what they are asked for."""
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 from typing import Any
 
 import pytest
 
-from lz_otel._export._threads import after_fork, at_end_of_child, start_thread
+from lz_otel._export._threads import Flush, start_thread
 from lz_otel._ground.guard import guard
 
 
@@ -35,23 +34,10 @@ def test_no_more_threads_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ["export"] == faults
 
 
-@pytest.mark.parametrize(("child", "ends"), [(True, 1), (False, 0)])
-def test_the_end_of_a_child(child: bool, ends: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a child of multiprocessing needs a finalizer: atexit serves every other process."""
-    from multiprocessing import util
-
-    made: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(util, "Finalize", lambda *args, **_: made.append(args))
-    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "a parent" if child else None)
-    at_end_of_child(print)
-    assert [(None, print)] * ends == made
-
-
-def test_a_fork_of_multiprocessing_calls_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is registered is the owner and what is called with it."""
-    from multiprocessing import util
-
-    made: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(util, "register_after_fork", lambda *args: made.append(args))
-    after_fork("owner", print)
-    assert [("owner", print)] == made
+@pytest.mark.parametrize(("ok", "seconds"), [(True, 30), (False, 30), (None, 0), (None, -1)])
+def test_what_was_asked_for_has_arrived(ok: bool | None, seconds: float) -> None:
+    """Only what is over, and went well, has arrived; no time left is no wait."""
+    flush = Flush()
+    if ok is not None:
+        flush.end(ok)
+    assert (ok is True) is flush.arrived(seconds)

@@ -85,15 +85,17 @@ def printed(program: str, *arguments: str, upstream: str, receiver: Receiver | N
     return done.stdout.split()
 
 
-def test_uvicorn_workers(upstream: str, receiver: Receiver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lifespan", ["none", "ours", "by hand"])
+def test_uvicorn_workers(upstream: str, receiver: Receiver, tmp_path: Path, lifespan: str) -> None:
     """Each of two workers pushes its own calls under its own instance id,
-    the last ones as its lifespan ends.
+    the last ones as it ends, whether or not the application has a lifespan.
     """
     environment = {
         **os.environ,
         **OTLP,
         "PYTHONPATH": str(ROOT),
         "UPSTREAM": upstream,
+        "LIFESPAN": lifespan,
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
     }
     log = tmp_path / "log"

@@ -1,7 +1,7 @@
 """An application under uvicorn that asks a model for each request.
 
-uvicorn ends its workers by the signal itself, so nothing registered with atexit runs: the end of the
-application's lifespan is the place for the last push.
+uvicorn ends its workers by the signal itself, so nothing registered with atexit runs: the last push is made
+right before that, or at the end of the application's lifespan.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ async def ask(request: Request) -> PlainTextResponse:
 
 
 @contextlib.asynccontextmanager
-async def lifespan(_: Starlette) -> AsyncIterator[None]:
-    """Push as the application ends."""
+async def taken_off(_: Starlette) -> AsyncIterator[None]:
+    """Push as the application ends, by hand."""
     yield
     lz_otel.uninstrument()
 
 
-app = Starlette(routes=[Route("/", ask)], lifespan=lifespan)
+LIFESPANS = {"none": None, "ours": lz_otel.lifespan, "by hand": taken_off}
+app = Starlette(routes=[Route("/", ask)], lifespan=LIFESPANS[os.environ["LIFESPAN"]])
