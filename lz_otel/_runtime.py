@@ -354,7 +354,7 @@ def _tell(status: Status) -> None:
         )
 
 
-def uninstrument(timeout: float = 1.5) -> None:
+def uninstrument(timeout: float = 1.8) -> None:
     """Undo `instrument`: remove what is ours (never another library's wrapper), stop the exporters.
 
     Sends the last metrics, and the last spans where lz_otel made the TracerProvider (which stays).
