@@ -171,7 +171,7 @@ class Later:
                 (),
             )
         if call.overhead is not None:
-            rows.append((INTERNAL_OVERHEAD, (), call.overhead + perf_counter() - started))
+            rows.append((INTERNAL_OVERHEAD, (), max(0.0, call.overhead + perf_counter() - started)))
 
     def _ended(self, call: Call, attempt: Attempt, common: tuple[str, ...]) -> EndedCall:
         """Put together what is known of a call, as far as this attempt."""

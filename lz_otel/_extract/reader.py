@@ -16,6 +16,7 @@ from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
 from lz_otel._extract.values import loads, whole_members
 from lz_otel._extract.writer import MAX_NOTES, FactsWriter
+from lz_otel._ground.clock import elapsed
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
@@ -327,7 +328,7 @@ class Reader(FactsWriter):
             facts.last_content_at = self._last
             number = sum(self._gaps)
             if number:
-                facts.chunk_gaps = [self._gaps, self._last - facts.first_content_at, number]
+                facts.chunk_gaps = [self._gaps, elapsed(facts.first_content_at, self._last), number]
 
     def _note_lost(self, parser: Sse | JsonLines | AwsFrames) -> None:
         signal = "frame" if isinstance(parser, AwsFrames) else "event"
