@@ -17,6 +17,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._extract.values import json_object, json_objects, label_name, loads
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
 
@@ -74,7 +75,7 @@ class MessagesReader(Reader):
         if name == b"content_block_delta":
             try:
                 delta = _DELTA.decode(data).delta
-            except (msgspec.MsgspecError, RecursionError):
+            except UNREADABLE:
                 event = self._decode(_DELTA, data)
                 if event is None:
                     self._bad_event(data)
@@ -124,7 +125,7 @@ class MessagesReader(Reader):
     def _document(self, body: bytes) -> bool:
         try:
             message = _MESSAGE.decode(body)
-        except (msgspec.MsgspecError, RecursionError):
+        except UNREADABLE:
             found = self._decode(_MESSAGE, body)
             if found is None:
                 return False

@@ -17,6 +17,7 @@ from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment
 from lz_otel._extract.usage import has_counts, read_usage
 from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
 
@@ -97,14 +98,14 @@ class ChatReader(Reader):
                                 self._texts.append(content)
                             self._only_text = content
                             return 1
-            except (msgspec.MsgspecError, RecursionError):
+            except UNREADABLE:
                 pass
         return self._chunk(name, data)
 
     def _chunk(self, name: bytes, data: bytes) -> int:
         try:
             chunk = self._decoder.decode(data)
-        except (msgspec.MsgspecError, RecursionError):
+        except UNREADABLE:
             if data == b"[DONE]":
                 self.facts.terminal = True
                 return 0

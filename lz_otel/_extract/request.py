@@ -15,6 +15,7 @@ from msgspec import Raw, Struct, field
 
 from lz_otel._extract.hosts import GATEWAY_SEGMENT, HOSTS, SUFFIXES, provider_by_suffix, provider_in_path
 from lz_otel._extract.values import json_object, lenient, nonempty_text
+from lz_otel._ground.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +124,7 @@ def decode_request(request: Request) -> Fields | None:
         return None
     try:
         return _FIELDS.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         fields: Fields | None = lenient(Fields, body) if body[:64].lstrip()[:1] == b"{" else None
         return fields
 

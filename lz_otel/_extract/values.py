@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from lz_otel._ground.unreadable import UNREADABLE
+
 MAX_COUNT = 1 << 53
 """Counts above this are no counts (C): JSON numbers are exact only so far."""
 MAX_NAME = 128
@@ -134,6 +136,6 @@ def lenient(cls: Any, data: bytes) -> Any:
                     fields[field.name] = [_slice(one) for one in value] if type(value) is list else None
                 else:
                     fields[field.name] = msgspec.convert(value, field.type)
-            except (msgspec.MsgspecError, RecursionError):
+            except UNREADABLE:
                 continue
     return cls(**fields)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
 from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name
+from lz_otel._ground.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
+    import msgspec
+
     from lz_otel._extract.request import Fields
     from lz_otel.model import Facts
 
@@ -52,7 +53,7 @@ class FactsWriter:
         """Decode, at a second attempt leniently; ``None`` when it is not to be had."""
         try:
             return decoder.decode(data)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except UNREADABLE:
             if self._attempts >= _MAX_SECOND_ATTEMPTS:
                 return None
             self._attempts += 1

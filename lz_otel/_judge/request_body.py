@@ -8,6 +8,7 @@ import msgspec
 
 from lz_otel._extract.request import Fields
 from lz_otel._ground.memory import BoundedMap, digest
+from lz_otel._ground.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,7 +80,7 @@ def decoded_json(raw: msgspec.Raw) -> object:
     """Decode a part left undecoded as Python objects; ``None`` when it is absent or too deep."""
     try:
         return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None
 
 

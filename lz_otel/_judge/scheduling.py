@@ -15,6 +15,7 @@ import msgspec
 
 from lz_otel import catalogue as c
 from lz_otel._ground.memory import BoundedSet
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel._judge.answer_text import AnswerText, answer_text
 from lz_otel._judge.base import Judge, succeeded
 from lz_otel._judge.entities import entities
@@ -124,7 +125,7 @@ class SchedulingJudge(Judge):
             return True
         try:
             policy = msgspec.json.decode(text)
-        except (msgspec.MsgspecError, RecursionError):
+        except UNREADABLE:
             return False
         lists = [policy.get(key, []) for key in _BLOCKS] if isinstance(policy, dict) else [None]
         return all(isinstance(ids, list) and all(isinstance(b, str) for b in ids) for ids in lists)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel._judge.request_body import content_text
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class PromptParts(NamedTuple):
         if isinstance(request, (bytes, str)):
             try:
                 fields = msgspec.json.decode(request)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except UNREADABLE:
                 fields = None
             if not isinstance(fields, dict) or not ({"messages", "system", "model"} & set(fields)):
                 text = request if isinstance(request, str) else request.decode("utf-8", "replace")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel._judge.prompt_cache.explicit import MAX_ENTRIES, ONE_STATE, Entry, FollowedCache
 from lz_otel._judge.prompt_cache.lineage import Sections
 
@@ -90,7 +91,7 @@ def flatten(top: Top) -> Flat | None:
             if message[:1] != b"{" or _MESSAGE.decode(message).role not in ("system", "developer"):
                 break
             leading += 1
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None
     pieces = [piece for piece in (tools, instructions) if piece] + messages
     system = hash((instructions, *messages[:leading]))

@@ -20,6 +20,7 @@ from msgspec import Raw
 
 from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._ground.memory import BoundedMap
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel._judge.prompt_cache.lineage import Sections
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def decode(body: bytes) -> Top | None:
     """Decode the top level of a request body; ``None`` when it is not one that can be read."""
     try:
         top = _TOP.decode(body)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     if not bytes(top.tools):
         top.tools = top.tool_config
@@ -164,7 +165,7 @@ class Digester:
             for message in top.messages or ():
                 data = bytes(message)
                 pieces.append(known(hash(data)) or self._piece(data, _message))
-        except (msgspec.MsgspecError, RecursionError):
+        except UNREADABLE:
             return None
         chain, marks = head.chain.copy(), head.marks.copy()
         if top.tool_choice is NOTHING and top.thinking is NOTHING and top.output_config is NOTHING:
