@@ -1,8 +1,8 @@
 """What has ended and waits to be read and counted, and whose turn it is to work it off.
 
 A signal's handler may run between any two steps of the main thread, may call us again from there, and may
-leave by an exception. So the lock is taken by ``with`` alone, which cannot be interrupted between getting a
-lock and knowing that (``acquire`` can: the lock would be held for ever).
+leave by an exception. So the lock (`_ground.lock`) is taken by ``with`` alone, which cannot be interrupted
+between getting a lock and knowing that (``acquire`` can: the lock would be held for ever).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lz_otel._capture.call import Call
 from lz_otel._ground.gc_phase import COLLECTING
 from lz_otel._ground.guard import guarded
+from lz_otel._ground.lock import lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,7 @@ class Backlog:
         self._reset()
 
     def _reset(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._worker = 0  # the thread whose turn it is
         self._collectors: set[int] = set()  # threads that report what finalizers have found
         self._late = False  # a thread has waited too long for this turn: no other one waits

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
@@ -20,6 +19,7 @@ from lz_otel._ground.clock import elapsed
 from lz_otel._ground.generators import within, within_async
 from lz_otel._ground.guard import guarded
 from lz_otel._ground.headers import is_cancellation
+from lz_otel._ground.lock import lock
 from lz_otel._ground.once import Once
 from lz_otel.catalogue import FALLBACK_REASONS
 from lz_otel.model import Ending
@@ -100,7 +100,7 @@ class Operation:
         self._left_at: float | None = None
         self._error = False
         self._token: Any = None
-        self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
+        self._lock = lock()  # a signal's handler may come back to the thread that holds it
         self._reported = Once()
         self._first_entry = (
             Once()
@@ -329,5 +329,5 @@ def after_fork_in_child() -> None:
     """Replace the locks of the operations that are current here: threads that are gone may hold them."""
     operation = current_operation.get()
     while operation is not None:
-        operation._lock = threading.RLock()
+        operation._lock = lock()
         operation = operation.parent

@@ -9,7 +9,6 @@ import functools
 import logging
 import os
 import platform
-import threading
 import time
 from dataclasses import dataclass
 from importlib import metadata
@@ -25,6 +24,7 @@ from lz_otel._export._reloaders import Reloaders
 from lz_otel._extract import candidate
 from lz_otel._ground import gc_phase
 from lz_otel._ground.guard import guard, guarded
+from lz_otel._ground.lock import lock
 from lz_otel._intake import Intake
 from lz_otel._later import Later
 from lz_otel._measure.labels import Labels
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lz_otel._price.cost import Prices
 
 _LOG = logging.getLogger("lz_otel")
-_lock = threading.RLock()
+_lock = lock()
 _current: _Runtime | None = None
 # One set of hooks per process: one that another library has wrapped stays, and is used again
 _hooks = Hooks()
@@ -387,7 +387,7 @@ def _register_fork() -> None:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.RLock()
+    _lock = lock()
     guard.reset()
     _operation.after_fork_in_child()
     runtime = _current

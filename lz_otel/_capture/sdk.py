@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import weakref
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,6 +59,8 @@ class SdkHooks(Locked):
         inside: the inner methods are hooked too.
         last: a weak reference to the client that was looked at last.
     """
+
+    new_lock = staticmethod(threading.Lock)  # not even its holder gets it: see `look_inside`
 
     def __init__(self, hooks: Hooks) -> None:
         super().__init__()

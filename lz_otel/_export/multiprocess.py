@@ -34,6 +34,7 @@ from lz_otel._export._server import MetricsServer
 from lz_otel._export._worker_file import WorkerFile, remove_dead_gauges
 from lz_otel._export._worker_merge import WorkerFiles
 from lz_otel._ground.guard import guard, guarded
+from lz_otel._ground.lock import lock
 from lz_otel._measure.store import other
 from lz_otel.catalogue import BUILD_INFO, COUNTER, GAUGE, HISTOGRAM, INTERNAL_OVERFLOW, UP_DOWN
 
@@ -61,7 +62,7 @@ _TEXTS = {
 }
 
 # Held while a thread writes: a fork in between would copy half of it.
-_inside = threading.RLock()
+_inside = lock()
 _held = threading.local()
 
 
@@ -78,7 +79,7 @@ def _after_fork_in_parent() -> None:
 def _after_fork_in_child() -> None:
     global _inside
     _held.now = False
-    _inside = threading.RLock()
+    _inside = lock()
 
 
 if hasattr(os, "register_at_fork"):

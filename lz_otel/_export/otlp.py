@@ -33,6 +33,7 @@ from lz_otel._export._otlp_settings import exporter_class, protocol
 from lz_otel._export._resource import Identity
 from lz_otel._export._threads import Flush, start_thread
 from lz_otel._ground.guard import guard, guarded
+from lz_otel._ground.lock import lock
 from lz_otel._version import __version__
 from lz_otel.catalogue import (
     BUILD_INFO,
@@ -81,7 +82,7 @@ class PushExporter:
         self._reset()
 
     def _reset(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._stop, self._wake = threading.Event(), threading.Event()
         self._flushes: deque[Flush] = deque()  # asked for, and not begun
         self._flush_within = _ends.LIMIT

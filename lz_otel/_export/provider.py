@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -29,6 +28,7 @@ from lz_otel._export._label_values import LabelValues
 from lz_otel._export._listeners import add_listener, remove_listener
 from lz_otel._export._totals import Totals, keep, totals_of
 from lz_otel._ground.guard import guarded
+from lz_otel._ground.lock import lock
 from lz_otel._measure.store import other
 from lz_otel._version import __version__
 from lz_otel.catalogue import COUNTER, GAUGE, HISTOGRAM
@@ -117,8 +117,8 @@ class ProviderExporter:
         self._renew()
 
     def _renew(self) -> None:
-        self._lock = threading.Lock()
-        self._pending_lock = threading.Lock()
+        self._lock = lock()
+        self._pending_lock = lock()
         self._pending: dict[tuple[int, tuple[str, ...]], tuple[Metric, list[int], float]] = {}
         self._points: dict[int, Any] = {}
         self._served: set[int] = set()

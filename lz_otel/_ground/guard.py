@@ -18,6 +18,8 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from lz_otel._ground.lock import lock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,7 +37,7 @@ class Guard:
         self.on_fault: Callable[[str], None] | None = None
         self.on_lost: Callable[[str, float], None] | None = None
         self.strict = False  # tests of our own may ask to see the fault
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._logged: dict[tuple[str, str], float] = {}
 
     def fault(self, where: str, error: BaseException) -> None:
@@ -97,7 +99,7 @@ class Guard:
 
     def reset(self) -> None:
         """Forget what was logged (tests, forked children)."""
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._logged.clear()
 
 

@@ -10,10 +10,11 @@ An entry of a `BoundedMap` with an integer key and value costs about 190 bytes.
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from lz_otel._ground.lock import lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -38,9 +39,10 @@ class Locked:
     """
 
     __slots__ = ("__weakref__", "_lock")
+    new_lock: Callable[[], Any] = staticmethod(lock)
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = self.new_lock()
         _instances.add(self)
 
 
@@ -107,7 +109,7 @@ class BoundedMap(Locked, Generic[K, V]):
 
     def clear(self) -> None:
         """Forget everything. Never waits: safe in a child of ``fork`` whatever the parent did."""
-        self._lock = threading.Lock()
+        self._lock = self.new_lock()
         self._data = OrderedDict()
         self.peek = self._data.get
 
@@ -134,7 +136,7 @@ _instances: weakref.WeakSet[Locked] = weakref.WeakSet()
 def _after_fork() -> None:
     """Give every map and lock of the child a new lock: a thread that is gone may have held the old one."""
     for instance in list(_instances):
-        instance._lock = threading.Lock()
+        instance._lock = instance.new_lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lz_otel import catalogue
 from lz_otel._ground.gc_phase import COLLECTING
 from lz_otel._ground.guard import guard
+from lz_otel._ground.lock import lock
 from lz_otel.catalogue import GAUGE, HISTOGRAM, Metric
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Store:
         self.listeners: list[Callable[[Sequence[Any]], None]] = []
         self.touch_listeners: list[Callable[[Metric, list[tuple[str, ...]]], None]] = []
         self.before_snapshot: list[Callable[[], None]] = []  # brings in what is still outstanding
-        self._lock = threading.RLock()  # a signal's handler may come back to the thread that holds it
+        self._lock = lock()  # a signal's handler may come back to the thread that holds it
         self._inside: set[int] = set()  # threads that are in the middle of `add` or `touch`
         # Measured in the middle of those by the same thread: by a signal's handler, or in a collection
         self._noted: deque[Sequence[Any]] = deque()
@@ -339,7 +340,7 @@ class Store:
 
     def clear(self) -> None:
         """Start from zero (a forked child must not report its parent's calls again)."""
-        self._lock = threading.RLock()  # the parent's lock may be held by a thread that is not here
+        self._lock = lock()  # the parent's lock may be held by a thread that is not here
         self._inside = set()
         self._noted.clear()
         self._unnoted = 0

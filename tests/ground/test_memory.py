@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel._ground.memory import BoundedMap, BoundedSet, Locked, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def test_oldest_entry_is_dropped() -> None:
@@ -121,12 +126,30 @@ def test_threads_never_exceed_the_bound() -> None:
     assert len(memory) <= 50
 
 
+@contextmanager
+def held_elsewhere(lock: Any) -> Iterator[None]:
+    """Another thread holds a lock: its own holder may take it again."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    inside.wait(10)
+    yield
+    leave.set()
+    thread.join()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_child_of_fork_is_not_blocked() -> None:
     """A lock held by a thread at the time of a fork does not block the child, which keeps the entries."""
     memory: BoundedMap[str, int] = BoundedMap(2)
     memory.put("a", 1)
-    with memory._lock:
+    with held_elsewhere(memory._lock):
         pid = os.fork()
         if pid == 0:
             os._exit(0 if memory._lock.acquire(timeout=5) and memory.peek("a") == 1 else 1)
@@ -137,19 +160,19 @@ def test_clear_never_waits() -> None:
     """Clearing works while the lock is held for ever by somebody who is gone."""
     memory: BoundedMap[str, int] = BoundedMap(2)
     memory.put("a", 1)
-    memory._lock.acquire()
-    memory.clear()
-    assert memory.get("a") is None
+    with held_elsewhere(memory._lock):
+        memory.clear()
+        assert memory.get("a") is None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_lock_is_free_in_the_child() -> None:
     """A lock held at the time of a fork is free in the child, and excludes others in the parent."""
     lock = Locked()
-    with lock._lock:
-        assert lock._lock.locked()
+    with held_elsewhere(lock._lock):
+        assert not lock._lock.acquire(blocking=False)
         pid = os.fork()
         if pid == 0:
-            os._exit(1 if lock._lock.locked() else 0)
+            os._exit(0 if lock._lock.acquire(blocking=False) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert not lock._lock.locked()
+    assert lock._lock.acquire(blocking=False)
