@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ForwardRef
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,8 @@ class _Written:
 
 
 def _written(annotation: object) -> object:
+    if isinstance(annotation, ForwardRef):  # in the structs of msgspec, up to Python 3.13
+        annotation = annotation.__forward_arg__
     return _Written(annotation) if isinstance(annotation, str) else annotation
 
 
