@@ -17,6 +17,7 @@ from lz_otel._capture.call import Call, current_call, current_operation, current
 from lz_otel._ground.gc_phase import COLLECTING
 from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.headers import is_cancellation, read
+from lz_otel._ground.once import Once
 from lz_otel.catalogue import CALL_ACTIVE
 from lz_otel.model import Ending, Request
 
@@ -84,6 +85,7 @@ class Intake:
         self._active: set[tuple[str, ...]] = set()
         # Addresses that have spoken an LLM API: host, path and what they may speak
         self._places: dict[tuple[bytes, bytes], tuple[str, str, Any]] = {}
+        self._first = Once()
         self._random = random.Random().random  # noqa: S311 - sampling, not secrecy
         store.before_snapshot.append(self.catch_up)
 
@@ -125,6 +127,8 @@ class Intake:
             return None
         if not known and len(self._places) < _MAX_KNOWN and len(raw_path) < _MAX_PATH:
             self._places[address] = place
+        if not known and next(self._first, False):
+            self.store.add(())  # what waits for the first call may begin, such as threads
         try:
             call.open += 1
             call.attempts += 1
@@ -338,3 +342,5 @@ class Intake:
         self._active.clear()
         self.later.after_fork_in_child()
         self.store.clear()
+        self._places.clear()
+        self._first = Once()

@@ -11,6 +11,8 @@ from pathlib import Path
 __all__ = ["ROOT", "run", "start"]
 
 ROOT = Path(__file__).resolve().parent.parent
+# From 3.12 on Python warns of a fork beside a thread, and that of our port is one: see docs/deployment.md.
+FORKS_MAY_HAVE_THREADS = "ignore:This process:DeprecationWarning"
 
 
 def start(program: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -25,7 +27,12 @@ def start(program: Path, *arguments: str, **environment: str) -> subprocess.Pope
     return subprocess.Popen(
         [sys.executable, "-X", "faulthandler", str(program), *arguments],
         cwd=ROOT,
-        env={**machine, "PYTHONPATH": str(ROOT), **environment},
+        env={
+            **machine,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": FORKS_MAY_HAVE_THREADS,
+            **environment,
+        },
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

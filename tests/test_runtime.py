@@ -27,7 +27,7 @@ from tests.processes import run
 from tests.wire_doubles import A_JSON, transport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PROGRAMS = Path(__file__).parent / "programs"
 URL = "https://api.anthropic.com/v1/messages"
@@ -105,6 +105,39 @@ def test_otlp_joins_as_soon_as_an_endpoint_is_set(
     """The standard variable for an endpoint switches OTLP on, besides Prometheus."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     assert lz_otel.instrument(prometheus_port=0, registry=registry).exporters == ("prometheus", "otlp")
+
+
+@pytest.fixture
+def new_threads() -> Callable[[], set[str]]:
+    """What gives the names of the threads that were started in this test."""
+    before = set(threading.enumerate())
+    return lambda: {thread.name for thread in set(threading.enumerate()) - before}
+
+
+def test_only_the_port_has_a_thread_before_the_first_call(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch, new_threads: Callable[[], set[str]]
+) -> None:
+    """A service may fork first; from Python 3.12 on a fork beside threads is a warning."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    lz_otel.instrument(prometheus_port=0, registry=registry)
+    assert {"lz-otel-prometheus"} == new_threads()
+    with httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, json={}))) as client:
+        lz_otel.instrument_client(client)
+        client.get("https://example.org/")
+        assert {"lz-otel-prometheus"} == new_threads()
+        client.post(URL, json=ASK)
+    assert {"lz-otel-prometheus", "lz-otel-push"} == new_threads()
+
+
+def test_what_the_application_reports_is_pushed_without_a_call(
+    monkeypatch: pytest.MonkeyPatch, new_threads: Callable[[], set[str]]
+) -> None:
+    """Not every number comes from a call."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    lz_otel.instrument(exporters="otlp")
+    assert set() == new_threads()
+    lz_otel.record_response_cache(hit=True)
+    assert {"lz-otel-push"} == new_threads()
 
 
 def test_the_applications_meter_provider_is_used_and_alone(global_provider: InMemoryMetricReader) -> None:

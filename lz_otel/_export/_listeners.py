@@ -43,10 +43,10 @@ def _replace(store: Store, remove: Listener | None, add: list[Listener]) -> None
 
 
 class FirstCall:
-    """Does something once, when the first call of this process is measured.
+    """Does something once, when the first call of this process begins, or something else is measured.
 
-    A forked child must not start a thread before it has anything to report: most children
-    leave, or replace themselves, soon.
+    A process must not start a thread before it has anything to report: many fork first (from 3.12 on Python
+    warns where there are threads), and most children leave, or replace themselves, soon.
     """
 
     def __init__(self, store: Store, action: Callable[[], None]) -> None:
@@ -56,8 +56,8 @@ class FirstCall:
         add_listener(store, self)
 
     def __call__(self, measurements: Sequence[Any]) -> None:
-        """Store listener."""
-        if all(metric in OF_THE_PROCESS for metric, _, _ in measurements):
+        """Store listener; a batch without measurements tells of a call that begins."""
+        if measurements and all(metric in OF_THE_PROCESS for metric, _, _ in measurements):
             return
         if next(self._once, False):
             remove_listener(self._store, self)

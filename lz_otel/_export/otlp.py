@@ -29,6 +29,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from lz_otel._export import _ends, _outage
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._label_values import LabelValues
+from lz_otel._export._listeners import FirstCall
 from lz_otel._export._otlp_settings import exporter_class, protocol
 from lz_otel._export._resource import Identity
 from lz_otel._export._threads import Flush, start_thread
@@ -79,9 +80,13 @@ class PushExporter:
         self._identity: Identity | None = None
         self._silent = False
         self._ready = False
+        self._first_call: FirstCall | None = None
         self._reset()
 
     def _reset(self) -> None:
+        if self._first_call is not None:
+            self._first_call.cancel()
+            self._first_call = None
         self._lock = lock()
         self._stop, self._wake = threading.Event(), threading.Event()
         self._flushes: deque[Flush] = deque()  # asked for, and not begun
@@ -101,7 +106,7 @@ class PushExporter:
         raise NotImplementedError
 
     def start(self) -> None:
-        """Import the exporter, find out who reports, and start pushing.
+        """Import the exporter and find out who reports; the first call starts the thread that pushes.
 
         The first two on this thread: a fork during an import leaves the child with a lock that never opens.
 
@@ -121,7 +126,10 @@ class PushExporter:
             return
         self._ready = True
         _ends.at_end(self.stop)
-        self._spawn()
+        if any(map(_has_happened, self._store.snapshot())):
+            self._spawn()
+        else:
+            self._first_call = FirstCall(self._store, self._spawn)
 
     def _spawn(self) -> None:
         with self._lock:
@@ -188,7 +196,7 @@ class PushExporter:
         _outage.after_fork_in_child()
         self._reset()
         self._silent = True
-        self._spawn()
+        self._first_call = FirstCall(self._store, self._spawn)
 
     def _run(self) -> None:
         stop, wake, exporter, outage = self._stop, self._wake, self._exporter, self._outage
