@@ -22,7 +22,7 @@ from lz_otel._export import _ends
 from lz_otel._export._celery import CeleryHooks
 from lz_otel._export._reloaders import Reloaders
 from lz_otel._extract import candidate
-from lz_otel._ground import gc_phase
+from lz_otel._ground import gc_phase, interpreter
 from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.lock import lock
 from lz_otel._intake import Intake
@@ -328,6 +328,8 @@ def instrument(
         loaded = _config.load(**settings)
         if loaded.disabled:
             _LOG.info("lz_otel: switched off by OTEL_SDK_DISABLED")
+            return Status(False)
+        if interpreter.refused():
             return Status(False)
         try:
             runtime = _Runtime(loaded, meter_provider, tracer_provider, registry)
