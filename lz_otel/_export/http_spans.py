@@ -13,6 +13,7 @@ import inspect
 import logging
 import re
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -109,9 +110,12 @@ def switch_on() -> list[BaseInstrumentor]:
     except Exception as error:  # noqa: BLE001 - installed, and broken
         _LOG.warning("lz_otel: no HTTP spans (%s)", type(error).__name__)
         return on
-    for name in ("HTTPXClientInstrumentor", "HTTPX2ClientInstrumentor"):
+    for name, client in (("HTTPXClientInstrumentor", "httpx"), ("HTTPX2ClientInstrumentor", "httpx2")):
         cls = getattr(package, name, None)
-        if cls is None:
+        if cls is None:  # 0.65b0 was the first to know httpx2
+            if find_spec(client) is not None:
+                text = "lz_otel: no HTTP spans of %s: opentelemetry-instrumentation-httpx is too old for it"
+                _LOG.warning(text, client)
             continue
         try:
             instrumentor = cls()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 from opentelemetry import trace
-from opentelemetry.instrumentation.httpx import HTTPX2ClientInstrumentor, HTTPXClientInstrumentor
+from opentelemetry.instrumentation import httpx as package
+from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -30,9 +31,15 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.add_span_processor(SimpleSpanProcessor(memory))
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
     yield memory
-    for one in (HTTPXClientInstrumentor(), HTTPX2ClientInstrumentor()):
+    classes = [HTTPXClientInstrumentor, getattr(package, "HTTPX2ClientInstrumentor", None)]
+    for one in [cls() for cls in classes if cls is not None]:
         if one.is_instrumented_by_opentelemetry:
             one.uninstrument()
+
+
+needs_httpx2 = pytest.mark.skipif(
+    not hasattr(package, "HTTPX2ClientInstrumentor"), reason="the oldest releases know httpx only"
+)
 
 
 def refused() -> None:
@@ -57,6 +64,7 @@ def test_a_bare_url(url: str, bare: str) -> None:
     assert bare == http_spans.bare_url(url)
 
 
+@needs_httpx2
 def test_the_applications_provider_sees_no_secret_either(spans: InMemorySpanExporter) -> None:
     """Also where the spans go to a provider of the application's: an exception is there by its class only."""
     http_spans.switch_on()
@@ -68,9 +76,10 @@ def test_the_applications_provider_sees_no_secret_either(spans: InMemorySpanExpo
     assert "SECRET" not in span.to_json()
 
 
+@needs_httpx2
 def test_what_the_application_switched_on_is_its_own(spans: InMemorySpanExporter) -> None:
     """An instrumentor that is on already is left as it is."""
-    HTTPX2ClientInstrumentor().instrument()
+    package.HTTPX2ClientInstrumentor().instrument()
     http_spans.switch_on()
     refused()
     [span] = spans.get_finished_spans()
@@ -97,6 +106,7 @@ def test_every_part_of_a_url_goes(spans: InMemorySpanExporter) -> None:
     ]
 
 
+@needs_httpx2
 def test_an_instrumentor_that_fails_is_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spans: InMemorySpanExporter
 ) -> None:
@@ -112,4 +122,14 @@ def test_an_instrumentor_that_fails_is_one_warning(
         record.levelno,
         record.getMessage(),
     )
-    assert HTTPX2ClientInstrumentor().is_instrumented_by_opentelemetry
+    assert package.HTTPX2ClientInstrumentor().is_instrumented_by_opentelemetry
+
+
+def test_one_that_is_too_old_for_httpx2_is_one_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, spans: InMemorySpanExporter
+) -> None:
+    """The oldest that the package allows knows httpx only: that httpx2 goes without is said."""
+    monkeypatch.delattr(package, "HTTPX2ClientInstrumentor", raising=False)
+    assert [HTTPXClientInstrumentor] == [type(one) for one in http_spans.switch_on()]
+    text = "lz_otel: no HTTP spans of httpx2: opentelemetry-instrumentation-httpx is too old for it"
+    assert [text] == [record.getMessage() for record in caplog.records if record.name == "lz_otel"]
