@@ -19,7 +19,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-legacy peers check lint format types fresh docs bundle alerts corpus fuzz truth bench walk soak \
-        safety lock audit build clean venv venv-legacy
+        safety pythons lock audit build clean venv venv-legacy
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ safety: venv ## Every safety test TIMES times in a row (20), up to the first fai
 	@for i in $$(seq $(TIMES)); do echo "== safety tests, $$i of $(TIMES)"; \
 	    $(PY) -m pytest -q -n $(WORKERS) --dist loadfile -p no:cacheprovider $(SAFETY) $(ARGS) || exit 1; done
 
+pythons: venv ## All tests on every Python, and with the oldest packages (nightly; ARGS=--smoke: the ends, in minutes)
+	$(PY) scripts/pythons.py $(ARGS)
+
 lock: venv ## Write requirements/ anew (ARGS=--upgrade for newer versions)
 	scripts/lock $(BIN)/uv $(ARGS)
 
@@ -102,7 +105,7 @@ build: venv ## Wheel and source archive into dist/
 	$(PY) -m hatchling build
 
 clean: ## Remove all that the targets above made
-	rm -rf $(VENV) $(LEGACY) $(AUDIT) .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(LEGACY) $(AUDIT) .venv-3.* .venv-floor .pythons .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
 venv:
 	@scripts/venv $(VENV) requirements/dev.txt
