@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -157,6 +158,30 @@ def _sdk_async_stream(path: str) -> Callable[[str], Callable[[int], None]]:
     return make
 
 
+def _sdk_threads(number: int) -> Callable[[str], Callable[[int], None]]:
+    """As `_sdk`, from so many threads of the application that share a client, and stay."""
+
+    def make(base: str) -> Callable[[int], None]:
+        import anthropic
+
+        client = anthropic.Anthropic(api_key="none", base_url=f"{base}/1k", max_retries=0, timeout=TIMEOUT)
+        pool = ThreadPoolExecutor(number)
+
+        def run(calls: int) -> None:
+            left = iter(range(calls))
+
+            def work() -> None:
+                for _ in left:
+                    client.messages.create(**PROMPT)
+
+            for done in [pool.submit(work) for _ in range(number)]:
+                done.result()
+
+        return run
+
+    return make
+
+
 def _plain(module: str) -> Callable[[str], Callable[[int], None]]:
     def make(base: str) -> Callable[[int], None]:
         client = __import__(module).Client(headers={"x-api-key": "none", "anthropic-version": "2023-06-01"})
@@ -222,6 +247,8 @@ CASES: dict[str, Case] = {
     "sdk_async_s2000": Case(
         f"SDK, {_TOGETHER}, stream of 2,000 events", 32, _sdk_async_stream("s2000"), _MAIN, 0.25
     ),
+    "sdk_8_threads": Case("SDK, 8 threads, 1 KB answer", 128, _sdk_threads(8), _MAIN),
+    "sdk_32_threads": Case("SDK, 32 threads, 1 KB answer", 128, _sdk_threads(32), _MAIN),
     "sdk_1k_spans": Case("SDK, 1 KB answer, traces exported", 80, _sdk_traced, ("prometheus",)),
     "openai_1k": Case("SDK of OpenAI, 1 KB", 60, _openai, _MAIN),
     "httpx2_1k": Case("plain httpx2, 1 KB", 200, _plain("httpx2"), _MAIN),
