@@ -1,4 +1,4 @@
-"""Lets the disk of the audit log be full for a while, and prints entries lost and lines logged:
+"""Lets the disk of the audit log be full for a while, and prints entries lost, faults and lines logged:
 ``full_disk.py PATH``.
 """
 
@@ -46,6 +46,6 @@ with capture(audit_log=str(path)) as seen:
     calls(20)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     calls(5)
-    lost = seen.value("lz.internal.errors", where="audit")
+    lost = [seen.value("lz.internal.lost", what="audit"), seen.value("lz.internal.errors", where="audit")]
     assert seen.value("gen_ai.client.inference.duration", lz_ending="ok") == 30
 print(json.dumps([lost, records]))
