@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
+import ipaddress
 import logging
+import re
 import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from lz_otel._export._listeners import FirstCall
 from lz_otel._export._threads import start_thread
 from lz_otel._ground.guard import guard, guarded
+from lz_otel._ground.once import Once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +35,11 @@ _ADDRESS = "an address of this machine (0.0.0.0: all of them)"
 REQUEST_TIMEOUT = 10.0  # seconds a client may take to send its request or read its answer
 WAKE_UP = 5.0  # seconds; a stop wakes the thread by itself
 RETRY_EVERY = 5.0  # seconds between two tries for a port that another worker holds
-MAX_REQUESTS = 16  # requests answered at once; a connection beyond them is closed (C)
+MAX_REQUESTS = 16  # requests answered at once (C)
+FREED_WITHIN = 0.5  # seconds for the thread of a connection that was ended to give its seat back
 PAUSE = 0.5  # seconds after a connection that could not be accepted for want of something
+_TARGET = re.compile(r"(?:/|https?://)[!-~]*", re.IGNORECASE)
+_PRIVATE = ("localhost", "local", "internal")  # never in the public DNS (RFC 6761, RFC 6762, ICANN 2024; D)
 _WANTING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
@@ -42,7 +48,7 @@ class _Server(ThreadingMixIn, TCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
-    request_queue_size = 16
+    request_queue_size = 128
     timeout = WAKE_UP
 
     def __init__(self, address: tuple[str, int], expose: Expose, stopped: threading.Event) -> None:
@@ -50,8 +56,11 @@ class _Server(ThreadingMixIn, TCPServer):
         # "localhost" is often both; IPv4 first, so that 127.0.0.1 works as well.
         info = min(infos, key=lambda info: info[0] != socket.AF_INET)
         self.address_family, self.expose, self.stopped = info[0], expose, stopped
+        self.host = address[0]
+        self._refused = Once()
         self.seats = threading.Semaphore(MAX_REQUESTS)
-        self.begun: dict[Any, float] = {}  # requests that are answered now
+        self.begun: dict[Any, float] = {}  # connections that hold a seat, and since when
+        self.unread: dict[Any, None] = {}  # those of them whose head is not complete, oldest first
         super().__init__(info[4][:2], _Handler)  # type: ignore[arg-type]  # typeshed: any address family
 
     def get_request(self) -> tuple[Any, Any]:
@@ -63,35 +72,60 @@ class _Server(ThreadingMixIn, TCPServer):
                 self.stopped.wait(PAUSE)
             raise
 
+    @property
+    def local(self) -> bool:
+        """Return whether only this machine can connect."""
+        return ipaddress.ip_address(str(self.server_address[0])).is_loopback
+
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for this request, if there is a seat."""
         if not self.seats.acquire(blocking=False):
-            self._end_slow()
-            self.shutdown_request(request)
-            return
+            within = FREED_WITHIN if self._end_oldest() else 0.0
+            if not self.seats.acquire(timeout=within):
+                self.shutdown_request(request)
+                return
         try:
             self.begun[request] = time.monotonic()
+            self.unread[request] = None
             super().process_request(request, client_address)
         except BaseException:  # no more threads for this process; the caller closes the connection
-            self.begun.pop(request, None)
-            self.seats.release()
+            self._free(request)
             raise
 
-    def _end_slow(self) -> None:
-        """End requests that take too long: a client that drips never runs into the socket's timeout."""
-        end = time.monotonic() - REQUEST_TIMEOUT
-        for request, at in list(self.begun.items()):
-            if at < end:
-                with contextlib.suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
+    def _end_oldest(self) -> bool:
+        """End the oldest connection whose head is not complete, or all that take too long for their answer.
+
+        A client that drips never runs into the socket's timeout.
+        """
+        slow_since = time.monotonic() - REQUEST_TIMEOUT
+        ended = next(iter(list(self.unread)), None)
+        slow = [ended] if ended else [one for one, at in list(self.begun.items()) if at < slow_since]
+        for request in slow:
+            self.unread.pop(request, None)
+            with contextlib.suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+        return bool(slow)
+
+    def warn_refused(self, host: str) -> None:
+        """Log, once, that a request for a name of others was refused."""
+        if next(self._refused, False):
+            text = (
+                "Prometheus: a request for the host %.100r was refused: the port is open on %s only. Scrape "
+                "that, let a proxy in between send it as the Host, or set %s to an address for all to reach"
+            )
+            _LOG.warning(text, host, self.host, _HOST)
+
+    def _free(self, request: Any) -> None:
+        self.begun.pop(request, None)
+        self.unread.pop(request, None)
+        self.seats.release()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer one request, in its thread."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.begun.pop(request, None)
-            self.seats.release()
+            self._free(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that went away; the handler notes faults of ours itself."""
@@ -103,8 +137,24 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "lz-otel"
     sys_version = ""
 
+    def parse_request(self) -> bool:
+        """Read the head; from then on the connection keeps its seat."""
+        good = super().parse_request()
+        self.server.unread.pop(self.request, None)
+        return good
+
     def do_GET(self) -> None:
-        url = urlsplit(self.path)
+        try:
+            url = _target(self.path)
+            hosts = [urlsplit(f"//{host}").hostname for host in self._hosts(url.netloc)]
+        except ValueError:
+            self.send_error(400)
+            return
+        strange = [host for host in hosts if not _is_ours(host or "", self.server.host)]
+        if self.server.local and strange:
+            self.server.warn_refused(strange[0] or "")
+            self.send_error(403, "Forbidden", "The Host header names no address of this machine.")
+            return
         if url.path.rstrip("/") not in ("", "/metrics"):
             self.send_error(404, "Not Found", "The metrics are at /metrics.")
             return
@@ -116,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         output, content_type = exposed
         self.send_response(200)
         self.send_header("Content-Type", content_type)
-        if "gzip" in self.headers.get("Accept-Encoding", ""):
+        if _takes_gzip(",".join(self.headers.get_all("Accept-Encoding", []))):
             output = gzip.compress(output, compresslevel=1)
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(output)))
@@ -124,10 +174,57 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(output)
 
+    def _hosts(self, authority: str) -> list[str]:
+        """Return what names this server: the ``Host`` header, and the target where that is a whole URL."""
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) > 1:
+            raise ValueError
+        return [host.strip() for host in (*hosts, authority) if host.strip()]
+
     do_HEAD = do_GET  # noqa: N815 - the name http.server looks for
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name given by http.server
         """Log no scrapes."""
+
+
+def _target(text: str) -> SplitResult:
+    """Return the parts of a request's target.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _TARGET.fullmatch(text):
+        raise ValueError
+    url = urlsplit(text)
+    _ = url.port  # raises beyond 65535
+    return url
+
+
+def _is_ours(host: str, listens_on: str) -> bool:
+    """Return whether a name can only be meant for this machine: no page of somebody else's site has it.
+
+    A site that points its own name at 127.0.0.1 could read the metrics through a browser on this machine
+    (DNS rebinding). Names without a dot, and those below `_PRIVATE`, are nobody's site.
+    """
+    host = host.rstrip(".")
+    names = (listens_on.lower().rstrip("."), socket.gethostname().lower())
+    if host in names or "." not in host or host.rpartition(".")[2] in _PRIVATE:
+        return True
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_address(host))
+    return False
+
+
+def _takes_gzip(accept: str) -> bool:
+    """Return whether ``Accept-Encoding`` names gzip with a quality above 0 (RFC 9110, D)."""
+    for part in accept.lower().split(","):
+        coding, *parameters = (word.strip() for word in part.split(";"))
+        if coding == "gzip":
+            quality = dict(word.split("=", 1) for word in parameters if "=" in word).get("q", "1")
+            with contextlib.suppress(ValueError):
+                return 0 < float(quality) <= 1
+            return False
+    return False
 
 
 def _hint(error: OSError) -> str:

@@ -9,6 +9,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+from pathlib import Path
 from socketserver import TCPServer
 from typing import Any
 
@@ -20,6 +21,9 @@ from lz_otel._export._server import MAX_REQUESTS, PAUSE
 from lz_otel._export.prometheus import PrometheusExporter
 from tests.export.filling import filled
 from tests.export.scraping import fetch, registry
+from tests.processes import run
+
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 def taken() -> tuple[socket.socket, int]:
@@ -27,6 +31,15 @@ def taken() -> tuple[socket.socket, int]:
     holder.bind(("127.0.0.1", 0))
     holder.listen()
     return holder, holder.getsockname()[1]
+
+
+def status_of(exporter: PrometheusExporter, target: str, host: str) -> str:
+    """Return the status of a request that no client would make."""
+    assert exporter.port is not None
+    head = f"GET {target} HTTP/1.1\r\n" + (f"Host: {host}\r\n" if host else "") + "\r\n"
+    with socket.create_connection(("127.0.0.1", exporter.port), timeout=20) as one:
+        one.sendall(head.encode("latin-1"))
+        return one.makefile("rb").readline().decode().split(" ")[1]
 
 
 def test_the_port_compresses(exporter: PrometheusExporter) -> None:
@@ -101,19 +114,104 @@ def test_without_descriptors_no_spinning(
 def test_idle_connections_hold_few_threads(
     exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Idle connections take at most so many threads; those beyond are closed, and a scrape works then."""
+    """Idle connections take at most so many threads; each beyond them ends the oldest, and a scrape works."""
     monkeypatch.setattr(_server._Handler, "timeout", None)  # else the time limit would close them
     assert exporter.port is not None
     before = threading.active_count()
-    idle = [socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(MAX_REQUESTS)]
-    refused = [socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(5)]
-    assert [b""] * 5 == [one.recv(1) for one in refused]
+    idle = [
+        socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(MAX_REQUESTS + 5)
+    ]
+    assert [b""] * 5 == [one.recv(1) for one in idle[:5]]
     assert MAX_REQUESTS >= threading.active_count() - before
-    for one in (*idle, *refused):
-        one.close()
-    for thread in [t for t in threading.enumerate() if "process_request_thread" in t.name]:
-        thread.join()
     assert b"lz_cost_usd_total" in fetch(exporter)[0]
+    assert b"" == idle[5].recv(1)
+    for one in idle:
+        one.close()
+
+
+def test_a_scrape_among_many_idle_and_dripping_clients() -> None:
+    """Beside 200 idle connections and one client that drips into all it can get, scrapes get through."""
+    run(PROGRAMS / "crowded_port.py")
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["http://[::1/metrics", "http://x:99999999/metrics", "*", "metrics", "/met\0rics", "/m\xe9", "ftp://x/"],
+)
+def test_a_target_that_is_none(exporter: PrometheusExporter, target: str) -> None:
+    """A request for what is no path and no URL is answered by 400."""
+    assert "400" == status_of(exporter, target, "localhost")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("", "200"),
+        ("127.0.0.1:9464", "200"),
+        ("[::1]:9464", "200"),
+        ("10.0.0.7", "200"),
+        ("LOCALHOST.", "200"),
+        ("app.localhost", "200"),
+        ("host.docker.internal:9464", "200"),
+        ("service:9464", "200"),
+        (socket.gethostname(), "200"),
+        ("evil.example", "403"),
+        ("evil.example:9464", "403"),
+        ("127.0.0.1.evil.example", "403"),
+        ("localhost.evil.example", "403"),
+        ("localhost@evil.example", "403"),
+        ("256.1.1.1", "403"),
+        ("[::1", "400"),
+        ("localhost\r\nHost: evil.example", "400"),
+    ],
+)
+def test_names_of_others(exporter: PrometheusExporter, host: str, status: str) -> None:
+    """A port that only this machine reaches answers to names of this machine alone (DNS rebinding)."""
+    assert status == status_of(exporter, "/metrics", host)
+    if status == "200":
+        assert "403" == status_of(exporter, "http://evil.example/metrics", host)
+
+
+def test_names_of_others_are_told_once(
+    exporter: PrometheusExporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log says of the first refused name what to do about it, at a limited length."""
+    for _ in range(2):
+        status_of(exporter, "/metrics", f"{'a' * 5000}.example")
+    [record] = caplog.records
+    assert "OTEL_EXPORTER_PROMETHEUS_HOST" in record.getMessage()
+    assert len(record.getMessage()) < 400
+
+
+def test_any_name_where_others_can_connect() -> None:
+    """A port that other machines reach is scraped by any name: a service, a proxy, a full name."""
+    exporter = PrometheusExporter(filled(), "0.0.0.0", 0, registry())
+    exporter.start()
+    try:
+        assert "200" == status_of(exporter, "/metrics", "app.ns.svc.cluster.example:9464")
+    finally:
+        exporter.stop()
+
+
+@pytest.mark.parametrize(
+    ("accept", "compressed"),
+    [
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5", True),
+        ("gzip ; q=1.0", True),
+        ("gzip;q=0", False),
+        ("gzip; Q=0.000, identity", False),
+        ("gzip;q=high", False),
+        ("gzip;q=nan", False),
+        ("gzipped", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+def test_who_takes_gzip(exporter: PrometheusExporter, accept: str, compressed: bool) -> None:
+    """An answer is compressed for who accepts that, by name and with a quality above 0."""
+    body, _ = fetch(exporter, Accept_Encoding=accept)
+    assert compressed == body.startswith(b"\x1f\x8b")
 
 
 def test_a_connection_that_says_nothing_is_closed(
@@ -127,24 +225,32 @@ def test_a_connection_that_says_nothing_is_closed(
         assert b"" == idle.recv(1)
 
 
-def test_clients_that_drip_lose_their_seats(
+def test_answers_that_are_not_read_lose_their_seats(
     exporter: PrometheusExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that drips is never idle: after the time limit the next one without a seat ends it."""
-    monkeypatch.setattr(_server._Handler, "timeout", None)  # as if a byte came just in time, always
+    """With all seats taken by answers, the next client ends those that take longer than the time limit."""
     monkeypatch.setattr(_server, "REQUEST_TIMEOUT", 0.0)
-    assert exporter.port is not None
-    slow = [socket.create_connection(("127.0.0.1", exporter.port), timeout=20) for _ in range(MAX_REQUESTS)]
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def expose(accept: str, names: list[str]) -> tuple[bytes, str]:
+        begun.release()
+        go_on.wait()
+        return b"", "text/plain"
+
+    server = _server.MetricsServer("127.0.0.1", 0, expose)
+    server.start()
+    assert server.port is not None
+    slow = [socket.create_connection(("127.0.0.1", server.port), timeout=20) for _ in range(MAX_REQUESTS)]
     for one in slow:
-        one.send(b"GET /metrics HTTP/1.0\r\nA: ")
-    with socket.create_connection(("127.0.0.1", exporter.port), timeout=20) as refused:
-        assert b"" == refused.recv(1)
+        one.send(b"GET /metrics HTTP/1.0\r\n\r\n")
+        begun.acquire()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as refused:
+        assert b"" == refused.recv(1)  # the threads are in the registry still
     assert [b""] * MAX_REQUESTS == [one.recv(1) for one in slow]
+    go_on.set()
+    server.stop(5)
     for one in slow:
         one.close()
-    for thread in [t for t in threading.enumerate() if "process_request_thread" in t.name]:
-        thread.join()
-    assert b"lz_cost_usd_total" in fetch(exporter)[0]
 
 
 def test_a_thread_that_cannot_start_gives_its_seat_back(
