@@ -32,6 +32,8 @@ Feed = Callable[[bytes, float], None]
 
 KEPT_BODY = 262_144
 """Most bytes of a plain body that are kept for later; a longer one is read as it passes."""
+KEPT_PIECES = 1000
+"""The same for its pieces, each of which is an object: in pieces of two bytes 256 KiB would take 6 MB."""
 
 
 class PassingBody(Protocol):
@@ -149,7 +151,7 @@ class Attempt(Struct, eq=False):
             self.first_byte_at = now
         self.received += len(data)
         self.pieces.append(data)
-        if self.received > KEPT_BODY:
+        if self.received > KEPT_BODY or len(self.pieces) > KEPT_PIECES:
             self._read_along()
 
     def _along(self, data: bytes, now: float) -> None:

@@ -8,6 +8,7 @@ to it that any chunking gives the same facts, that nothing is raised on bad inpu
 from __future__ import annotations
 
 from bisect import bisect_left
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._extract import framing
@@ -44,7 +45,7 @@ class Reader(FactsWriter):
     _headers = _NO_HEADERS
     _kind = ""
     _parser: Sse | JsonLines | AwsFrames | None = None
-    _doc: list[bytes] | None = None  # pieces of a plain body
+    _doc: BytesIO | bytes | None = None  # a plain body
     _size = 0
     _prefix = b""
     _seen_lost = 0
@@ -107,7 +108,7 @@ class Reader(FactsWriter):
         if status >= 400 or body[:1] != b"{" or len(body) > MAX_BODY:
             return False
         self._status, self._headers, self._kind = status, headers, _JSON
-        self._doc, self._size = [body], len(body)
+        self._doc, self._size = body, len(body)
         self.finish(complete)
         return True
 
@@ -158,6 +159,8 @@ class Reader(FactsWriter):
 
     def _several(self, parser: Sse | JsonLines | AwsFrames, data: bytes) -> int:
         """Read a piece with no, several or broken events."""
+        if len(data) > _SMALL:  # its lines would take many times the memory
+            return sum(self._several(parser, data[i : i + _SMALL]) for i in range(0, len(data), _SMALL))
         events = parser.feed(data)
         content = 0
         for name, payload in events:
@@ -239,12 +242,12 @@ class Reader(FactsWriter):
 
     def _begin(self, data: bytes, now: float) -> None:
         """Keep pieces before a parser is chosen, and all pieces of a plain body."""
-        if self._doc is not None:
+        if isinstance(self._doc, BytesIO):
             self._size += len(data)
             if self._size <= MAX_BODY:
-                self._doc.append(data)
+                self._doc.write(data)
             else:
-                self._doc.clear()
+                self._doc = BytesIO()
             return
         prefix = self._prefix + data if self._prefix else data
         if not self._choose(prefix):
@@ -270,24 +273,23 @@ class Reader(FactsWriter):
         if first == b"{" and kind in framing.LINE_TYPES:
             self._parser = JsonLines()
         elif first in (b"{", b"["):
-            self._doc = []
+            self._doc = BytesIO()
         elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
             self._parser = AwsFrames()
         elif kind == "text/event-stream" or (first and first in b"edir:" and kind in framing.TEXT_TYPES):
             self._parser = Sse()
         else:
-            self._doc = []
+            self._doc = BytesIO()
         if isinstance(self._parser, JsonLines) or (self._parser is not None and self._status < 400):
             self.facts.stream = True
         return True
 
     def _read_document(self, complete: bool) -> None:
         """Read a plain body that is over."""
-        pieces = self._doc or []
         if self._size > MAX_BODY:
             self._note("body")
             return
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        body = self._doc.getvalue() if isinstance(self._doc, BytesIO) else self._doc or b""
         if self._status >= 400:
             self.facts.terminal = complete
             self.facts.error_type = self.facts.error_code = self.facts.error_message = None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from typing import Any
 
 import pytest
 
 import lz_otel
+from lz_otel._capture.attempt import KEPT_PIECES, Attempt
 from lz_otel.testing import Capture, capture
 from tests.wire_doubles import A_JSON, a_full, module_of, transport
 
@@ -48,6 +50,27 @@ def test_plain_answer_is_ok(module: Any) -> None:
         assert seen.value("gen_ai.client.inference.usage.input_tokens") == 2104
         assert seen.value("gen_ai.client.inference.usage.output_tokens") == 20
         assert seen.value("lz.call.active") == 0
+
+
+def test_a_plain_answer_in_very_many_pieces(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain answer in many pieces is read as it passes: few pieces are held, each of which is an object."""
+    kept: list[int] = []
+    read_along = Attempt._read_along
+
+    def note(attempt: Attempt) -> None:
+        kept.append(len(attempt.pieces))
+        read_along(attempt)
+
+    monkeypatch.setattr(Attempt, "_read_along", note)
+    body = json.dumps(A_JSON | {"more": "x" * 4000}).encode()
+    pieces = [body[at : at + 2] for at in range(0, len(body), 2)]
+    with capture(strict=True) as seen:
+        head = {"content-type": "application/json"}
+        with client(module, lambda r: (200, head, pieces)).stream("POST", URL, json=BODY) as response:
+            assert list(response.iter_raw()) == pieces
+        assert endings(seen) == {"ok": 1}
+        assert seen.value("gen_ai.client.inference.usage.input_tokens") == 2104
+    assert kept == [KEPT_PIECES + 1]
 
 
 def test_streamed_bodies_are_read_as_they_pass(module: Any) -> None:

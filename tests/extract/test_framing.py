@@ -88,8 +88,7 @@ def test_sse_of_one_byte_pieces_is_linear() -> None:
     parser = Sse()
     for _ in range(1 << 20):
         assert [] == parser.feed(b"x")
-    assert 1 == max(map(len, parser._line))
-    assert 1 << 20 == parser._line_size
+    assert b"x" * (1 << 20) == parser._line
 
 
 @pytest.mark.parametrize("size", [1, 1000, 1 << 16, 1 << 30])
@@ -189,3 +188,42 @@ def test_frames_of_noise(noise: bytes, cuts: list[int]) -> None:
     good = frame(b"{}", event_type="a")
     found = [e for piece in split(good + noise, cuts) for e in parser.feed(piece)]
     assert (b"a", b"{}") == found[0]
+
+
+@pytest.mark.parametrize(
+    ("parser", "unit"),
+    [(Sse, b"\r"), (Sse, b"data: {}\n\n"), (JsonLines, b"{}\n"), (AwsFrames, frame(b"", event_type=""))],
+)
+def test_a_body_of_tiny_lines_is_given_up(
+    parser: type[Sse], unit: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After many tiny lines nothing more is read, which is one loss; before, all of them are."""
+    monkeypatch.setattr(framing, "_MANY", 1000)
+    monkeypatch.setattr(framing, "_TINY", 100)
+    one = parser()
+    few = [event for _ in range(100) for event in one.feed(unit)]
+    assert (0 if unit == b"\r" else 100, 0) == (len(few), one.lost)
+    for _ in range(20_000):
+        one.feed(unit)
+    assert ([], 1, True) == (one.feed(unit * 100), one.lost, one.flooded)
+    assert not one.idle
+
+
+def test_a_long_stream_of_short_events_is_read() -> None:
+    """200,000 events, as short as they are in earnest, are no flood."""
+    event = (
+        b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+        b'"delta":{"type":"text_delta","text":"x"}}\n\n'
+    )
+    parser = Sse()
+    assert 200_000 == sum(len(parser.feed(event * 100)) for _ in range(2000))
+    assert (0, True) == (parser.lost, parser.idle)
+
+
+def test_an_event_of_very_many_lines() -> None:
+    """Data lines by the thousand are joined in their order, with empty ones; the next event is its own."""
+    lines = [b"%d" % number if number % 3 else b"" for number in range(5000)]
+    stream = b"".join(b"data: %s\n" % line for line in lines) + b"\ndata: a\n\n"
+    expected = [(b"", b"\n".join(lines)), (b"", b"a")]
+    assert expected == sse(stream)
+    assert expected == sse(*(stream[at : at + 100] for at in range(0, len(stream), 100)))

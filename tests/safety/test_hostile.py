@@ -7,20 +7,26 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import struct
 import sys
+import time
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 
+import lz_otel
 from lz_otel.testing import Capture, capture
+from tests.processes import run
 from tests.safety.hostile import Raw, peak
 from tests.wire_doubles import A_JSON, a_full
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+PROGRAMS = Path(__file__).parent / "programs"
 MIB = 1 << 20
 SLACK = 48 * MIB
 """Beyond what the bare client takes:
@@ -29,6 +35,9 @@ what is held of one body (4 MiB, twice while it is joined), decoded slices, nois
 BODY = {"model": "claude-opus-5", "max_tokens": 10, "messages": [{"role": "user", "content": "x"}]}
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: %s\r\nconnection: close\r\n%s\r\n"
 INPUT, OUTPUT = "gen_ai.client.inference.usage.input_tokens", "gen_ai.client.inference.usage.output_tokens"
+PRELUDE = struct.pack(">II", 16, 0)
+PRELUDE += struct.pack(">I", zlib.crc32(PRELUDE))
+EMPTY_FRAME = PRELUDE + struct.pack(">I", zlib.crc32(PRELUDE))
 linux = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
 
 
@@ -214,3 +223,57 @@ def test_an_honest_body_in_an_encoding_is_read(encoding: str) -> None:
         wire = (gzip.compress if encoding == "gzip" else zlib.compress)(plain)
     _, seen = both(lambda: [head("text/event-stream", b"content-encoding: " + encoding.encode()), wire])
     assert (seen.value(INPUT), seen.value(OUTPUT)) == (2104, 20)
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "unit"),
+    [
+        ("text/event-stream", b"", b"\r"),
+        ("text/event-stream", b"", b"\r\n"),
+        ("text/event-stream", b"", b":\n"),
+        ("text/event-stream", b"", b"data: x\n"),
+        ("text/event-stream", b"", b"data: {}\n\n"),
+        ("application/x-ndjson", b"{}", b"\n"),
+        ("application/x-ndjson", b"", b"{}\n"),
+        ("application/x-ndjson", b"", b'{"a":1}\n'),
+        ("application/json", b"", b'{"a":1}\n'),
+        ("application/vnd.amazon.eventstream", b"", EMPTY_FRAME),
+    ],
+)
+def test_tiny_lines(kind: str, start: bytes, unit: bytes) -> None:
+    """100 MB of lines of a few bytes each cost the host at most a second of CPU; the loss is told."""
+    block = unit * (65536 // len(unit))
+
+    def pieces() -> Iterator[bytes]:
+        yield head(kind)
+        yield start
+        for _ in range(100_000_000 // len(block)):
+            yield block
+
+    with Raw(pieces) as server, capture() as seen:
+        began = time.thread_time()
+        fetch(server.url)
+        with_us = time.thread_time() - began
+        assert seen.value("lz.malformed") == 1
+        lz_otel.uninstrument()
+        began = time.thread_time()
+        fetch(server.url)
+        assert with_us - (time.thread_time() - began) < 1
+
+
+@linux
+@pytest.mark.parametrize(
+    ("kind", "start", "unit", "more"),
+    [
+        ("application/json", '{"', "x", ["sync"]),
+        ("application/json", '{"', "x", ["async"]),
+        ("application/json", '{"', "", ["sync", "gzip"]),
+        ("text/event-stream", 'data: {"', "x", ["async"]),
+        ("text/event-stream", "", "data: 123456\\n", ["sync"]),
+        ("text/event-stream", 'data: {"', "", ["sync", "gzip"]),
+        ("application/x-ndjson", '{"', "x", ["sync"]),
+    ],
+)
+def test_pieces_of_two_bytes(kind: str, start: str, unit: str, more: list[str]) -> None:
+    """A body of 4 MiB in pieces of two bytes is held as bytes: in no more than 8 MB."""
+    run(PROGRAMS / "dribbled.py", kind, start, unit, *more)
