@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, TypeVar, get_args
 
 from lz_otel.catalogue import MECHANISMS
-from lz_otel.errors import ConfigurationError
+from lz_otel.errors import NOT_SHOWN, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,13 +94,25 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
+class _PartError(ValueError):
+    """What is wrong with a value that is not shown."""
+
+
+def _pair(text: str) -> tuple[str, str]:
+    host, sep, provider = text.strip().partition("=")
+    if not sep or not re.fullmatch(r"[a-z0-9_.\-]{1,40}", provider.strip()):
+        raise ValueError
+    return host_name(host), provider.strip()
+
+
 def _provider_map(value: str) -> dict[str, str]:
     providers: dict[str, str] = {}
-    for pair in value.split(","):
-        host, sep, provider = pair.strip().partition("=")
-        if not sep or not re.fullmatch(r"[a-z0-9_.\-]{1,40}", provider.strip()):
-            raise ValueError
-        providers[host_name(host)] = provider.strip()
+    for number, text in enumerate(value.split(","), 1):
+        try:
+            host, provider = _pair(text)
+        except ValueError:
+            raise _PartError(f"pair {number} is none") from None
+        providers[host] = provider
     return providers
 
 
@@ -122,6 +134,7 @@ class Setting(NamedTuple):
         allowed: what is allowed, in words.
         doc: one line of meaning.
         arguments: types accepted as keyword argument, besides text.
+        secret: whether somebody may have written a key or a password there: errors do not show it.
     """
 
     field: str
@@ -131,6 +144,7 @@ class Setting(NamedTuple):
     allowed: str
     doc: str
     arguments: tuple[type, ...] = ()
+    secret: bool = False
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -160,10 +174,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("providers", "LZ_OTEL_PROVIDERS", "", _provider_map,
             "pairs host=provider, separated by commas; the host without scheme, port and path, "
             "the provider of at most 40 characters out of [a-z0-9_.-]",
-            "provider names for hosts of your own (gateways, self-hosted servers)", (dict,)),
+            "provider names for hosts of your own (gateways, self-hosted servers)", (dict,), secret=True),
     Setting("response_cache_header", "LZ_OTEL_RESPONSE_CACHE_HEADER", "", _header,
             "'name: value', as x-my-cache: HIT",
-            "response header of your own gateway that tells a hit of its response cache"),
+            "response header of your own gateway that tells a hit of its response cache", secret=True),
     Setting("signals", "LZ_OTEL_SIGNALS", "", str, "path of a TOML file",
             "overrides wire fields that were chosen by lz-otel (mark C)", (os.PathLike,)),
     Setting("prices", "LZ_OTEL_PRICES", "", str, "path of a TOML file",
@@ -295,8 +309,14 @@ def named(error: ConfigurationError, arguments: Mapping[str, Any]) -> Configurat
 def _parse(setting: Setting, name: str, text: str) -> Any:
     try:
         return setting.parse(text)
-    except ValueError:
-        raise ConfigurationError(name, text, setting.allowed) from None
+    except ValueError as error:
+        detail = f" ({error})" if isinstance(error, _PartError) else ""
+        raise ConfigurationError(name, _shown(setting, text), setting.allowed + detail) from None
+
+
+def _shown(setting: Setting, value: Any) -> Any:
+    """Return a value as errors may show it: not with what may be a URL's user, password or key."""
+    return NOT_SHOWN if setting.secret or re.search(r"[@?]|//", str(value)) else value
 
 
 def _argument(setting: Setting, value: Any) -> Any:
@@ -306,7 +326,7 @@ def _argument(setting: Setting, value: Any) -> Any:
         isinstance(value, setting.arguments) and isinstance(value, bool) == (bool in setting.arguments)
     )
     if not accepted:
-        raise ConfigurationError(name, value, setting.allowed)
+        raise ConfigurationError(name, _shown(setting, value), setting.allowed)
     if isinstance(value, dict):
         return _parse(setting, name, ",".join(f"{k}={v}" for k, v in value.items())) if value else {}
     if isinstance(value, (tuple, list)):

@@ -18,8 +18,20 @@ class LzOtelError(Exception):
     """Base of everything that lz_otel raises on purpose."""
 
 
+class _NotShown:
+    def __repr__(self) -> str:
+        return "(not shown, it may hold a secret)"
+
+
+NOT_SHOWN = _NotShown()
+"""Stands in a `ConfigurationError` for a value that may hold a secret."""
+
+
 class ConfigurationError(LzOtelError, ValueError):
-    """A setting cannot be used. The text names the setting, its value and what is allowed."""
+    """A setting cannot be used. The text names the setting, its value and what is allowed.
+
+    A value that may hold a secret is not in it.
+    """
 
     def __init__(self, setting: str, value: object, allowed: str) -> None:
         self.setting = setting

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import tomllib
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import UnionType
@@ -74,11 +75,6 @@ def test_argument_beats_variable_beats_default() -> None:
         ("OTEL_METRIC_EXPORT_INTERVAL", "0", "milliseconds from 1"),
         ("LZ_OTEL_MECHANISMS", "symbolic,magic", "symbolic, pruning"),
         ("LZ_OTEL_GENAI_CONVENTIONS", "1.40", "latest, 1.36 or both"),
-        ("LZ_OTEL_PROVIDERS", "gateway.test", "host=provider"),
-        ("LZ_OTEL_PROVIDERS", "gateway.test:8000=vllm", "without scheme, port and path"),
-        ("LZ_OTEL_PROVIDERS", "https://gateway.test=vllm", "without scheme, port and path"),
-        ("LZ_OTEL_PROVIDERS", "gateway.test/v1=vllm", "without scheme, port and path"),
-        ("LZ_OTEL_PROVIDERS", "a=Vllm", "at most 40 characters out of [a-z0-9_.-]"),
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "no such host!", "a host name or IP address"),
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "256.1.1.1", "a host name or IP address"),
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost:9464", "without port"),
@@ -87,7 +83,6 @@ def test_argument_beats_variable_beats_default() -> None:
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "-a", "a host name or IP address"),
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "x" * 64, "a host name or IP address"),
         ("OTEL_EXPORTER_PROMETHEUS_HOST", "ü" * 64, "a host name or IP address"),
-        ("LZ_OTEL_RESPONSE_CACHE_HEADER", "x-my-cache", "'name: value'"),
         ("LZ_OTEL_OVERHEAD_SAMPLE", "2", "from 0 to 1"),
         ("LZ_OTEL_MAX_SERIES", "0", "from 1"),
     ],
@@ -100,6 +95,50 @@ def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, al
     assert name in text
     assert repr(value) in text
     assert allowed in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("LZ_OTEL_PROVIDERS", "gateway.test", "host=provider"),
+        ("LZ_OTEL_PROVIDERS", "gateway.test:8000=vllm", "without scheme, port and path"),
+        ("LZ_OTEL_PROVIDERS", "https://gateway.test=vllm", "without scheme, port and path"),
+        ("LZ_OTEL_PROVIDERS", "gateway.test/v1=vllm", "without scheme, port and path"),
+        ("LZ_OTEL_PROVIDERS", "a=Vllm", "at most 40 characters out of [a-z0-9_.-]"),
+        ("LZ_OTEL_RESPONSE_CACHE_HEADER", "x-other", "'name: value'"),
+        ("LZ_OTEL_PROVIDERS", "a=vllm, CANARY@gateway.test=vllm", "(pair 2 is none)"),
+        ("LZ_OTEL_PROVIDERS", "gateway.test=sk-CANARY", "(pair 1 is none)"),
+        ("LZ_OTEL_RESPONSE_CACHE_HEADER", "x my cache: CANARY", "'name: value'"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "http://u:CANARY@host", "without port"),
+        ("OTEL_METRICS_EXPORTER", "otlp?key=CANARY", "prometheus, otlp, console"),
+    ],
+)
+def test_what_may_be_a_secret_is_not_shown(name: str, value: str, allowed: str) -> None:
+    """An error does not hold a value with a place for keys and passwords, in its text or elsewhere."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(environ={name: value})
+    assert f"{name}=(not shown, it may hold a secret) cannot be used" in str(caught.value)
+    assert allowed in str(caught.value)
+    assert value not in "".join(traceback.format_exception(caught.value))
+    assert value not in map(str, vars(caught.value).values())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"providers": ["CANARY"]},
+        {"providers": {"CANARY@gateway.test": "vllm"}},
+        {"response_cache_header": ("x-my-cache", "CANARY")},
+        {"response_cache_header": "CANARY"},
+        {"prometheus_host": "u:CANARY@host"},
+        {"exporters": ("CANARY@host",)},
+    ],
+)
+def test_secrets_in_arguments_are_not_shown(arguments: dict[str, Any]) -> None:
+    """The same holds for keyword arguments."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(environ={}, **arguments)
+    assert "CANARY" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -84,5 +84,9 @@ def _is_url(text: str, with_port: bool = False) -> bool:
 
 
 def _shown(text: str) -> str:
-    """Return an endpoint without user, password and query, which may be secrets."""
-    return re.sub(r"^(.*//)?.*@", r"\1", re.split(r"[?#]", text)[0])
+    """Return an endpoint without user, password, path and query, which may be secrets."""
+    scheme, slashes, rest = text.partition("//")
+    if not slashes:
+        scheme, rest = "", text
+    host = re.split(r"[?#]", rest)[0].rpartition("@")[2].partition("/")[0]
+    return scheme.rpartition("@")[2] + slashes + host

@@ -25,6 +25,7 @@ _NAMES = (
     "opentelemetry.exporter.otlp.proto.grpc.metric_exporter",
     "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", "opentelemetry.sdk._shared_internal",
     "opentelemetry.exporter.otlp.common.http", "urllib3.connectionpool", "urllib3.util.retry",
+    "opentelemetry.util.re",
 )  # fmt: skip
 _PHRASES = frozenset(status.phrase for status in HTTPStatus)
 _threads: dict[int, str] = {}  # our threads, and the last reason that an exporter gave in each
@@ -55,6 +56,35 @@ def quiet_thread() -> Iterator[None]:
         if not _threads:
             for name in _NAMES:
                 logging.getLogger(name).removeFilter(_filter)
+
+
+class _Unquoted(logging.Filter):
+    """Takes out of a record what it quotes, in the thread that has made this filter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ident = threading.get_ident()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if threading.get_ident() == self._ident:
+            record.args = ()
+            record.msg = (
+                "OTEL_EXPORTER_OTLP_HEADERS, or that of metrics or traces, has a part that cannot be read "
+                "and is left out (not shown, it may hold a secret): write name=value,name=value, the values "
+                "URL-encoded"
+            )
+        return True
+
+
+@contextmanager
+def unquoted_headers() -> Iterator[None]:
+    """Say in the log what is wrong with headers, without the headers, which OpenTelemetry quotes."""
+    logger, unquoted = logging.getLogger("opentelemetry.util.re"), _Unquoted()
+    logger.addFilter(unquoted)
+    try:
+        yield
+    finally:
+        logger.removeFilter(unquoted)
 
 
 def after_fork_in_child() -> None:

@@ -115,7 +115,8 @@ class PushExporter:
         if self._ready:
             return
         try:
-            self._exporter = self.make_exporter(self._timeout)
+            with _outage.unquoted_headers():
+                self._exporter = self.make_exporter(self._timeout)
             self._identity = Identity(self._store)
         except MissingDependencyError as error:
             _LOG.warning("%s", error)

@@ -195,7 +195,9 @@ def set_up(names: tuple[str, ...]) -> OwnSpans | None:
                 exporters.append(ConsoleSpanExporter())
             else:
                 path, purpose = "trace_exporter.OTLPSpanExporter", "OTEL_TRACES_EXPORTER=otlp"
-                exporters.append(exporter_class(path, protocol("traces"), purpose)())
+                made = exporter_class(path, protocol("traces"), purpose)
+                with _outage.unquoted_headers():
+                    exporters.append(made())
         except MissingDependencyError as missing:
             _LOG.warning("lz_otel: %s; no spans are exported", missing)
         except Exception as error:  # noqa: BLE001 - a bad certificate path

@@ -23,7 +23,7 @@ from lz_otel._ground import toml
 from lz_otel._ground.headers import Headers, keep
 from lz_otel._judge.gateways import has_statement
 from lz_otel._judge.request_body import starts_with_tag
-from lz_otel.errors import ConfigurationError
+from lz_otel.errors import NOT_SHOWN, ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -236,7 +236,7 @@ def _with_overrides(stated: Mapping[str, object]) -> tuple[Signal, ...]:
     rows = {(r.mechanism, r.key): r for r in TABLE}
     for mechanism, keys in stated.items():
         if not isinstance(keys, dict) or mechanism not in {r.mechanism for r in TABLE}:
-            raise ConfigurationError(mechanism, keys, f"a table of {_OVERRIDABLE}")
+            raise ConfigurationError(mechanism, NOT_SHOWN, f"a table of {_OVERRIDABLE}")
         for key, override in keys.items():
             rows[mechanism, key] = _overridden(rows.get((mechanism, key)), f"{mechanism}.{key}", override)
     places = Counter((row.where, row.name) for row in rows.values())
@@ -253,14 +253,15 @@ def _overridden(row: Signal | None, setting: str, override: object) -> Signal:
         allowed = f"one of {_OVERRIDABLE} (mark C)"
         if row is not None:
             allowed += f"; {row.name!r} is fixed by its source ({row.source}, mark {row.mark})"
-        raise ConfigurationError(setting, override, allowed)
+        raise ConfigurationError(setting, NOT_SHOWN, allowed)
     if not isinstance(override, dict) or set(override) != {"name"}:
         extra = sorted(set(override) - {"name"}) if isinstance(override, dict) else []
-        raise ConfigurationError(".".join((setting, *extra[:1])), override, "a table with the one key 'name'")
+        place = ".".join((setting, *extra[:1]))
+        raise ConfigurationError(place, NOT_SHOWN, "a table with the one key 'name'")
     name = override["name"]
     pattern, allowed = _FIELD_NAME if row.where == USAGE else _HEADER_NAME
     if not isinstance(name, str) or not re.fullmatch(pattern, name):
-        raise ConfigurationError(f"{setting}.name", name, allowed)
+        raise ConfigurationError(f"{setting}.name", NOT_SHOWN, allowed)
     return row._replace(name=name if row.where == USAGE else name.lower())
 
 

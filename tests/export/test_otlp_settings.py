@@ -42,9 +42,11 @@ GRPC = "a URL such as http://collector:4317, or host:port"
         (
             "metrics",
             {"ENDPOINT": "ftp://user:CANARY@c/p?key=CANARY"},
-            "ENDPOINT='ftp://c/p'",
+            "ENDPOINT='ftp://c'",
             "a URL such as http://",
         ),
+        ("metrics", {"ENDPOINT": "ftp://u:CA/NARY@c:1/CANARY"}, "ENDPOINT='ftp://c:1'", "a URL such as"),
+        ("traces", {"ENDPOINT": "user:CANARY@c/CANARY"}, "ENDPOINT='c'", "a URL such as"),
     ],
 )
 def test_otlp_is_checked_at_start_up(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lz_otel._export._outage import _cause, endpoint
+from tests.processes import run
+
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 @pytest.mark.parametrize(
@@ -33,3 +38,23 @@ def test_cause_finds_the_systems_error() -> None:
     loop = KeyError("secret")
     loop.__cause__ = loop
     assert "KeyError" == _cause(loop)
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+@pytest.mark.parametrize(
+    ("headers", "lines"),
+    [("authorization CANARY", 2), ("x=1,CANARY;x,y=2", 2), ("authorization=Bearer%0ACANARY", 0)],
+)
+def test_headers_are_never_in_the_log(headers: str, lines: int, protocol: str) -> None:
+    """Headers that cannot be read or sent: what is wrong is told, for metrics and for spans, without them."""
+    if protocol == "grpc":
+        pytest.importorskip("grpc")
+    told = run(
+        PROGRAMS / "unreadable_headers.py",
+        OTEL_EXPORTER_OTLP_PROTOCOL=protocol,
+        OTEL_EXPORTER_OTLP_HEADERS=headers,
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1",
+        OTEL_EXPORTER_OTLP_TIMEOUT="1",
+    ).stderr
+    assert "CANARY" not in told
+    assert lines == told.count("has a part that cannot be read and is left out")

@@ -209,6 +209,24 @@ def test_unusable_override(tmp_path: Path, text: str, line: int, key: str, said:
     ] == [True] * 5
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'scheduling = "x-key: CANARY"',
+        '[scheduling]\nserved = "x-key: CANARY"',
+        '[scheduling.served]\nname = "x-key: CANARY"',
+        '[scheduling.served]\nname = "x"\nvalue = "CANARY"',
+        '[symbolic.layer]\nname = "x-key: CANARY"',
+    ],
+)
+def test_values_of_headers_are_not_shown(tmp_path: Path, text: str) -> None:
+    """Who writes a header with its value there does not find it in a log."""
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, text)
+    assert "CANARY" not in str(caught.value)
+    assert "(not shown, it may hold a secret)" in str(caught.value)
+
+
 def test_bad_toml(tmp_path: Path) -> None:
     """A file that is no TOML is refused with the line that the parser names."""
     with pytest.raises(ConfigurationError, match=r"signals\.toml.*line 2"):
