@@ -46,6 +46,9 @@ _filter = _Filter()
 def quiet_thread() -> Iterator[None]:
     """Keep the exporters' log lines of the current thread out of the log; the last one ends the filters."""
     ident = threading.get_ident()
+    if ident in _threads:
+        yield
+        return
     _threads[ident] = ""
     for name in _NAMES:
         logging.getLogger(name).addFilter(_filter)  # the same filter is added only once
@@ -56,6 +59,11 @@ def quiet_thread() -> Iterator[None]:
         if not _threads:
             for name in _NAMES:
                 logging.getLogger(name).removeFilter(_filter)
+
+
+def is_quiet() -> bool:
+    """Return whether the current thread is in a `quiet_thread`."""
+    return threading.get_ident() in _threads
 
 
 class _Unquoted(logging.Filter):

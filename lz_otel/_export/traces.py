@@ -27,6 +27,7 @@ from lz_otel._export._otlp_settings import check, exporter_class, protocol
 from lz_otel._export._sdk_settings import asked, refused
 from lz_otel._export._threads import Flush, start_thread
 from lz_otel._ground.guard import guard, guarded
+from lz_otel._ground.once import Once
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
@@ -39,20 +40,50 @@ _own: OwnSpans | None = None  # of the provider that we made: it stays for the l
 
 
 class _Watched(SpanExporter):
-    """An exporter of the SDK that remembers in which threads it failed: a processor does not say."""
+    """An exporter of the SDK that counts spans which it could not send, and tells when that begins and ends.
+
+    It remembers in which threads it failed, since a processor does not say. What it logs itself, a line for
+    each batch, is kept back, and so is the text of what it raises, which may quote a header.
+    """
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
         self._here = threading.local()
+        self._failing = False
+        self.sending = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        result = SpanExportResult.FAILURE
-        try:
-            result = self._exporter.export(spans)
-            return result
-        finally:
-            if result is not SpanExportResult.SUCCESS:
+        asked = _outage.is_quiet()  # by a flush of ours, which tells of its failure itself
+        self.sending = len(spans)
+        with _outage.quiet_thread():
+            try:
+                result = self._exporter.export(spans)
+            except Exception as error:  # noqa: BLE001 - a header that cannot be sent, say
+                _outage.remember(error)
+                result = SpanExportResult.FAILURE
+            self.sending = 0
+            ok = result is SpanExportResult.SUCCESS
+            if asked and not ok:
                 self._here.failed = getattr(self._here, "failed", 0) + len(spans)
+            elif not asked:
+                self._tell(ok, len(spans))
+        return result
+
+    def _tell(self, ok: bool, number: int) -> None:
+        if not ok:
+            guard.lost("spans", number)
+        if ok == (not self._failing):
+            return
+        self._failing = not ok
+        where = _outage.endpoint(self._exporter)
+        if ok:
+            _LOG.warning("lz_otel: sending spans%s works again", where)
+            return
+        text = (
+            "lz_otel: sending spans%s fails (%s); the service is not affected, they are lost and counted in "
+            "lz_internal_lost_total until it works. Is the receiver up? Are address and headers right?"
+        )
+        _LOG.warning(text, where, _outage.take_reason() or "no answer in time")
 
     def failed(self) -> int:
         """Return how many spans failed in the current thread, and forget it."""
@@ -67,15 +98,46 @@ class _Watched(SpanExporter):
         return self._exporter.force_flush(timeout_millis)
 
 
+class _Batches(BatchSpanProcessor):
+    """The SDK's processor. It drops the oldest span where its queue is full: counted here, and told once."""
+
+    def __init__(self, exporter: _Watched) -> None:
+        super().__init__(exporter)
+        batches = getattr(self, "_batch_processor", None)
+        self._queue: deque[object] = getattr(batches, "_queue", deque())  # an SDK without it: nothing is told
+        self._watched = exporter
+        self._told = Once()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        with guarded("spans"):
+            sampled = span.context is not None and span.context.trace_flags.sampled
+            if sampled and len(self._queue) == self._queue.maxlen:
+                guard.lost("spans")
+                if next(self._told, False):
+                    text = (
+                        "lz_otel: spans are lost: %d wait to be sent, and there is no more room. They are "
+                        "counted in lz_internal_lost_total. Raise OTEL_BSP_MAX_QUEUE_SIZE, or sample"
+                    )
+                    _LOG.warning(text, self._queue.maxlen)
+        super().on_end(span)
+
+    @property
+    def waiting(self) -> int:
+        """Return how many spans are not sent yet."""
+        return len(self._queue) + self._watched.sending
+
+
 class OwnSpans:
     """The provider that lz_otel has made, and the thread that sends what waits in it, in batches."""
 
     def __init__(self, exporters: Sequence[SpanExporter]) -> None:
         self._watched = [_Watched(exporter) for exporter in exporters]
+        self._batches: list[_Batches] = []
         self.provider = TracerProvider(shutdown_on_exit=False)  # that would wait for 30 s; `finish` does not
         try:
             for exporter in self._watched:
-                self.provider.add_span_processor(BatchSpanProcessor(exporter))
+                self._batches.append(_Batches(exporter))
+                self.provider.add_span_processor(self._batches[-1])
         except Exception:
             self.provider.shutdown()  # the processors that were made have threads
             raise
@@ -140,11 +202,14 @@ class OwnSpans:
             self.begin()
         begun_at, self._begun_at = self._begun_at or 0.0, None
         if self._runs and not self._done.wait(max(0.0, begun_at + timeout - time.monotonic())):
-            _lost("no answer in time")  # the thread that hangs is left behind
+            waiting = sum(batches.waiting for batches in self._batches)
+            _lost("no answer in time", waiting)  # the thread that hangs is left behind
 
     def after_fork_in_child(self) -> None:
         """Start a thread of the child's. What waited in the parent is sent by the parent (by the SDK)."""
         self._begun_at = None
+        for exporter in self._watched:
+            exporter.sending = 0
         _outage.after_fork_in_child()
         self._spawn()
 

@@ -151,11 +151,12 @@ class Kept(SpanExporter):
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.let = threading.Event()
+        self.let, self.begun = threading.Event(), threading.Event()
         self.let.set()
         self.result: SpanExportResult | Exception = SpanExportResult.SUCCESS
 
     def export(self, spans: Any) -> SpanExportResult:
+        self.begun.set()
         assert self.let.wait(30)
         if isinstance(self.result, Exception):
             raise self.result
@@ -225,11 +226,12 @@ def test_one_batch_of_several_that_fails_is_told() -> None:
             return SpanExportResult.SUCCESS if len(self.names) > 1 else SpanExportResult.FAILURE
 
     watched = traces._Watched(First())
-    assert [SpanExportResult.FAILURE, SpanExportResult.SUCCESS] == [
-        watched.export([_Named("one")]),
-        watched.export([_Named("two")]),  # type: ignore[list-item]  # the name is all it needs
-    ]
-    assert (True, False) == (watched.failed(), watched.failed())
+    with _outage.quiet_thread():  # as in a flush
+        assert [SpanExportResult.FAILURE, SpanExportResult.SUCCESS] == [
+            watched.export([_Named("one")]),
+            watched.export([_Named("two")]),  # type: ignore[list-item]  # the name is all it needs
+        ]
+    assert (1, 0) == (watched.failed(), watched.failed())
 
 
 class _Named:
@@ -269,6 +271,55 @@ def test_a_failed_flush_is_one_line(result: Any, caplog: pytest.LogCaptureFixtur
     own.finish(30)
     assert 1 == caplog.text.count("sending the last spans fails")
     assert "CANARY" not in caplog.text
+
+
+@pytest.mark.parametrize("result", [SpanExportResult.FAILURE, ZeroDivisionError("CANARY")])
+def test_spans_that_cannot_be_sent_are_counted(
+    result: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each span of a batch that fails counts as lost; one warning when that begins and one when it ends."""
+    lost: list[tuple[str, float]] = []
+    monkeypatch.setattr(guard, "on_lost", lambda what, number: lost.append((what, number)))
+    kept = Kept()
+    kept.result = result
+    own = traces.OwnSpans([kept])
+    for batch in (["a", "b"], ["c"]):
+        for name in batch:
+            own.provider.get_tracer("t").start_span(name).end()
+        own.provider.force_flush()  # as the SDK's own thread does
+    kept.result = SpanExportResult.SUCCESS
+    own.provider.get_tracer("t").start_span("d").end()
+    own.provider.force_flush()
+    assert [("spans", 2), ("spans", 1)] == lost
+    assert [True, False] == ["they are lost and counted" in r.getMessage() for r in caplog.records]
+    assert [False, True] == ["works again" in r.getMessage() for r in caplog.records]
+    assert "CANARY" not in caplog.text
+
+
+def test_spans_without_room_are_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans that the SDK drops since its queue is full count as lost, with one warning; so do those of an end
+    that cannot wait.
+    """
+    lost: list[tuple[str, float]] = []
+    monkeypatch.setattr(guard, "on_lost", lambda what, number: lost.append((what, number)))
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "4")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4")
+    kept = Kept()
+    kept.let.clear()
+    own = traces.OwnSpans([kept])
+    tracer = own.provider.get_tracer("t")
+    tracer.start_span("first").end()
+    own.begin()  # its export hangs
+    assert kept.begun.wait(30)
+    for _ in range(7):
+        tracer.start_span("more").end()
+    assert [("spans", 1.0)] * 3 == lost
+    assert 1 == sum("OTEL_BSP_MAX_QUEUE_SIZE" in r.getMessage() for r in caplog.records)
+    own.finish(0.05)
+    assert ("spans", 5) == lost[-1]
+    kept.let.set()
 
 
 def test_no_thread_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
