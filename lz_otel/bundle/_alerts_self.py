@@ -42,30 +42,38 @@ def _silent(kit: Kit) -> Alert:
 
 
 def _internal_errors(kit: Kit) -> Alert:
-    faults = kit.b.counter(c.INTERNAL_ERRORS)
+    faults, lost = kit.b.counter(c.INTERNAL_ERRORS), kit.b.counter(c.INTERNAL_LOST)
+    least = kit.g.internal_errors
     return Alert(
         name="LLMOtelInternalErrors", kind="cause", dashboard="internals", source="C",
-        summary="lz_otel has faults of its own.",
-        description='{{ $value | printf "%.0f" }} faults within 15 minutes in part {{ $labels.where }} of '
-        f"lz_otel at {{{{ $labels.job }}}} (threshold: more than {plain(kit.g.internal_errors)}). The "
-        "service is not affected.",
-        conditions=(AlertCondition("warning", kit.grown(faults, "15m", "where").above(kit.g.internal_errors),
-                "5m", "30m"),),
-        meaning="Something in lz_otel failed, was caught, and was counted. The first of each kind is in the "
-        "service's log.",
-        impact="Some calls are missing from the figures. Requests are not touched.",
-        guard=f"One odd body: more than {plain(kit.g.internal_errors)} in 15 minutes are needed. The counter "
-        "starts at 0, so the first fault counts.",
+        summary="lz_otel has faults of its own, or could not keep what it has seen.",
+        description='{{ $value | printf "%.0f" }} {{ if $labels.what }}calls, entries or spans were lost '
+        "within 15 minutes ({{ $labels.what }}) by {{ else }}faults within 15 minutes in part "
+        "{{ $labels.where }} of {{ end }}lz_otel at {{ $labels.job }} (threshold: more than "
+        f"{plain(least)}). The service is not affected.",
+        conditions=(AlertCondition("warning", kit.grown(faults, "15m", "where").above(least).or_(
+                kit.grown(lost, "15m", "what").above(least)), "5m", "30m"),),
+        meaning="Something in lz_otel failed, was caught, and was counted (`where`), or calls, entries of "
+        "the audit log or spans could not be kept (`what`). The first of each kind is in the service's log.",
+        impact="Some calls are missing from the figures, or from traces or the audit log. Requests are not "
+        "touched.",
+        guard=f"One odd body: more than {plain(least)} in 15 minutes are needed. Both counters start at 0, "
+        "so the first one counts.",
         diagnosis=(
             ("Which part, which process?",
                 faults.increase(kit.w("1h")).sum("job", "instance", "where").topk(10)),
+            ("What was lost, in which process?",
+                lost.increase(kit.w("1h")).sum("job", "instance", "what").topk(10)),
             ("Which version?",
                 kit.b.gauge(c.BUILD_INFO).count("job", "version", "httpx_version", "httpx2_version"))),
         mitigation=(
             ("Look for `lz_otel` in the log of an instance that the query names; report it with the trace "
              "and the versions."),
             "With a release of httpx or an SDK: pin it as before, until lz_otel is updated.",
-            "`export`: is the collector reachable?"),
+            "`export`, `push`, `spans`: is the collector reachable, and does it take the headers?",
+            "`folder`, `audit`: is the disk full, and may this user write there?",
+            "`queue`: do finalizers or handlers of signals make calls by the thousand? Report it.",
+            "`worker`: who kills worker processes? Give them time to end."),
     )  # fmt: skip
 
 

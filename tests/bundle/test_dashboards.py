@@ -274,7 +274,8 @@ def test_units_fit_the_metrics(board: dict[str, Any]) -> None:
 def test_red_is_failure_only(board: dict[str, Any]) -> None:
     """Nothing but errors, broken limits and firing pages is red."""
     good = re.compile(
-        r"error|incomplete|failed|contradiction|ghost|firing|page|stop|On fire|budget|headroom|left|answered|"
+        r"error|incomplete|failed|^Lost|contradiction|ghost|firing|page|stop|On fire|budget|headroom|left|"
+        r"answered|"
         r"Gates|limited|Attempts|signals|saving|Saved|written|price|Overhead|Label sets|Models|Fallback|"
         r"p99|What fired|limits|per call|tried again",
         re.IGNORECASE,

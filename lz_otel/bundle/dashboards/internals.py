@@ -15,7 +15,7 @@ from lz_otel.bundle.promql import Var
 if TYPE_CHECKING:
     from lz_otel.bundle.config import Config
 
-THIRD = (8, 7)
+QUARTER = (6, 7)
 NOTHING = "nothing reports"
 
 
@@ -85,14 +85,17 @@ def _faults(board: Board, q: Queries) -> None:
     board.row("",
         lines("Internal errors by place", "Which part of lz_otel failed, per minute.",
             Query(q.per_minute(c.INTERNAL_ERRORS, "where").above(0), "{{where}}"),
-            unit="cpm", size=THIRD, stacked=True, shades=style.BAD, empty="no errors"),
+            unit="cpm", size=QUARTER, stacked=True, shades=style.BAD, empty="no errors"),
+        lines("Lost, by place", "Calls, audit entries and spans that could not be kept, per minute.",
+            Query(q.per_minute(c.INTERNAL_LOST, "what").above(0), "{{what}}"),
+            unit="cpm", size=QUARTER, stacked=True, shades=style.BAD, empty="nothing was lost"),
         lines("Unreadable signals",
             "Per minute, by signal; a jump after a vendor's change means a new format.",
             Query(q.per_minute(c.MALFORMED, "signal").above(0), "{{signal}}"),
-            unit="cpm", size=THIRD, stacked=True, empty="all signals were readable"),
+            unit="cpm", size=QUARTER, stacked=True, empty="all signals were readable"),
         lines("Calls without usage", "Share of calls whose usage the provider never said, by reason.",
             Query(missing.above(0), "{{reason}}"),
-            unit="percentunit", size=THIRD, stacked=True, interval="5m", empty="all calls had usage"),
+            unit="percentunit", size=QUARTER, stacked=True, interval="5m", empty="all calls had usage"),
     )  # fmt: skip
 
 

@@ -210,6 +210,7 @@ def _internal(process: Process, state: State, calls: float, version: str) -> Non
     for metric in (c.INTERNAL_ERRORS, c.INTERNAL_LOST):
         process.touch(metric, [(value,) for value in metric.attributes[0].values])
     process.add(c.INTERNAL_ERRORS, calls * state.internal, where="extract")
+    process.add(c.INTERNAL_LOST, calls * state.internal, what="fault")
     for known in VERSIONS:
         if known in (version, VERSIONS[0]):
             value = 1.0 if known == version else math.nan
