@@ -214,8 +214,7 @@ class AuditLog:
             self._file.append(json.dumps(entry | {"event": "pruned"}).encode() + b"\n")
         except OSError as error:
             if not self._failed:
-                if guard.on_fault is not None:
-                    guard.on_fault("audit")  # the line below says more than the guard's own
+                guard.count("audit")
                 _LOG.warning(
                     "lz_otel: the audit log %s cannot be written (%s); entries are lost. Make room, or let "
                     "this user write there",

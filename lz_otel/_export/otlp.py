@@ -46,7 +46,7 @@ from lz_otel.catalogue import (
 from lz_otel.errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
 
     from lz_otel._measure.store import Series, Store
     from lz_otel.catalogue import Metric
@@ -245,11 +245,7 @@ class PushExporter:
             data = metrics_data(series, self._identity.resource, scope, span, self._values)
             _outage.take_reason()
             self._pushing = None if last else exporter
-            with suppress_instrumentation():
-                ok = exporter.export(data, timeout_millis=limit * 1000) is MetricExportResult.SUCCESS
-        except OSError as error:  # older exporters let errors of the connection through
-            _outage.remember(error)
-            ok = False
+            ok = _sent(exporter, data, limit, outage)
         except Exception as error:  # noqa: BLE001 - the next push may do better
             guard.fault("export", error)
             return False
@@ -266,6 +262,18 @@ class PushExporter:
             return False  # cut short by the end; the last push notes how it went
         outage.note(ok, _outage.endpoint(exporter), self._interval, last)
         return ok
+
+
+def _sent(exporter: MetricExporter, data: MetricsData, limit: float, outage: _outage.Outage) -> bool:
+    """Return whether an exporter has sent the numbers; what it raises is an outage, counted and told once."""
+    try:
+        with suppress_instrumentation():
+            return exporter.export(data, timeout_millis=limit * 1000) is MetricExportResult.SUCCESS
+    except Exception as error:  # noqa: BLE001 - the next push may do better
+        if not outage.on and not isinstance(error, OSError):  # older ones let those of the connection through
+            guard.count("export")
+        _outage.remember(error)
+        return False
 
 
 def _calls(series: list[Series]) -> int:

@@ -27,7 +27,7 @@ from opentelemetry.metrics import Observation
 from lz_otel._export._label_values import LabelValues
 from lz_otel._export._listeners import add_listener, remove_listener
 from lz_otel._export._totals import Totals, keep, totals_of
-from lz_otel._ground.guard import guarded
+from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.lock import lock
 from lz_otel._measure.store import other
 from lz_otel._version import __version__
@@ -125,9 +125,22 @@ class ProviderExporter:
         self._taken_at = float("-inf")
 
     def start(self) -> None:
-        """Make the instruments and record from now on."""
+        """Make the instruments and record from now on. A provider that refuses is one warning."""
         if self._instruments is not None:
             return
+        try:
+            self._instruments = self._made()
+        except Exception as error:  # noqa: BLE001 - a provider of the application's own making
+            guard.count("export")
+            text = (
+                "The MeterProvider of the application takes no instruments (%s); it gets nothing of lz_otel"
+            )
+            _LOG.warning(text, type(error).__name__)
+            return
+        self._instruments.source = self
+        add_listener(self._store, self.measured)
+
+    def _made(self) -> _Instruments:
         try:
             instruments = _known[self._provider]
         except (KeyError, TypeError):
@@ -138,9 +151,7 @@ class ProviderExporter:
             instrument = instruments.add(metric)
             if metric.kind == HISTOGRAM:
                 self._histograms[id(metric)] = instrument
-        instruments.source = self
-        self._instruments = instruments
-        add_listener(self._store, self.measured)
+        return instruments
 
     def stop(self, timeout: float = 1.0) -> None:
         """Record no more, and observe nothing. What was recorded stays with the provider."""

@@ -84,6 +84,14 @@ class Guard:
                 _place(error),
             )
 
+    def count(self, where: str) -> None:
+        """Count a fault of which the caller says more in a log line of its own. Raises nothing."""
+        if self.on_fault is not None:
+            try:
+                self.on_fault(where)
+            except Exception as error:  # noqa: BLE001 - as `fault`, which logs it
+                self.fault("measure", error)
+
     def lost(self, what: str, number: float = 1.0) -> None:
         """Count what cannot be kept. Raises nothing; the caller says what it means in a log line of its own.
 

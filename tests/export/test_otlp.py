@@ -267,18 +267,23 @@ def test_a_receiver_that_never_answers_is_left_behind(receiver: Receiver) -> Non
     assert not thread.is_alive()
 
 
-def test_an_exporter_that_raises_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever an exporter raises is counted as ours, and the next push is tried all the same."""
+def test_an_exporter_that_raises_is_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What an exporter raises is one fault and one warning for as long as it goes on; pushes are tried on."""
     faults: list[str] = []
     monkeypatch.setattr(guard, "on_fault", faults.append)
     memory = Memory()
-    memory.result = ZeroDivisionError("no")
+    memory.result = ZeroDivisionError("CANARY")
     exporter = memory.exporter(store(), 0.01)
     exporter.start()
     until(lambda: len(memory.given) >= 3, "three pushes")
+    memory.result = MetricExportResult.SUCCESS
+    until(lambda: len(caplog.records) >= 2, "an end of the outage")
     exporter.stop()
-    assert {"export"} == set(faults)
-    assert len(memory.given) <= len(faults)
+    assert ["export"] == faults
+    assert ["ZeroDivisionError" in r.getMessage() for r in caplog.records] == [True, False]
+    assert "CANARY" not in caplog.text
 
 
 @pytest.mark.parametrize(("protocol", "extra"), [("http/protobuf", "otlp"), ("grpc", "otlp-grpc")])
