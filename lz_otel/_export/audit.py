@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lz_otel._export._threads import start_thread
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guard, guarded
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -203,7 +203,8 @@ class AuditLog:
 
     def _run(self) -> None:
         while (entry := self._queue.get()) is not None:
-            self._write(entry)
+            with guarded("audit"):
+                self._write(entry)
             self._queue.task_done()
 
     def _write(self, entry: dict[str, Any]) -> None:

@@ -52,6 +52,7 @@ def figures(seen: Any) -> dict[str, Any]:
         else:
             out[name] = {k: getattr(v, "sum", v) for k, v in series.points if v != 0}
     out.pop("gen_ai_client_inference_time_per_output_chunk_seconds", None)  # pieces are what it counts
+    out.pop("lz_call_output_rate_per_second", None)  # there if the call took long enough
     return out
 
 

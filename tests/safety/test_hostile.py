@@ -275,5 +275,5 @@ def test_tiny_lines(kind: str, start: bytes, unit: bytes) -> None:
     ],
 )
 def test_pieces_of_two_bytes(kind: str, start: str, unit: str, more: list[str]) -> None:
-    """A body of 4 MiB in pieces of two bytes is held as bytes: in no more than 8 MB."""
+    """A body of 4 MiB in pieces of two bytes is held as bytes: in no more than 8 MiB."""
     run(PROGRAMS / "dribbled.py", kind, start, unit, *more)
