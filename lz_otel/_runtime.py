@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from lz_otel import _config, _operation, catalogue
 from lz_otel._capture.imports import WhenImported
 from lz_otel._capture.sdk import PACKAGES, HandedCalls, SdkHooks
-from lz_otel._capture.transports import MODULES, Hooks, unhook_clients
+from lz_otel._capture.transports import MODULES, Hooks
 from lz_otel._export import _ends
 from lz_otel._export._celery import CeleryHooks
 from lz_otel._export._reloaders import Reloaders
@@ -240,7 +240,6 @@ class _Runtime:
         for hooks in self.around:
             hooks.remove()
         self.sdks.remove()
-        unhook_clients()
         self.hooks.remove()
         _ends.remove(self._begin_end)
         self._begin_end(timeout)

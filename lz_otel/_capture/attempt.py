@@ -260,8 +260,11 @@ def take_notes(method: Callable[..., Any], attempt: Attempt, *arguments: Any) ->
             attempt.handed.lost(attempt.call)
 
 
-def attach(attempt: Attempt, response: Any, shell: Any) -> None:
-    """Note the head of a response, and its body as the host reads it. Never raises."""
+def attach(shell: Any, attempt: Attempt, response: Any, error: BaseException | None) -> None:
+    """Note the head of a response, and its body as the host reads it, or what was raised. Never raises."""
+    if error is not None:
+        take_notes(Attempt.fail, attempt, error)
+        return
     try:
         attempt.head(response.status_code, response.headers)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host

@@ -1,34 +1,31 @@
 """Hooks on the transports of httpx and httpx2: idempotent, removable, never in anybody's way.
 
-``HTTPTransport.handle_request`` and ``AsyncHTTPTransport.handle_async_request`` of whichever of
-the two modules is installed. Another library's wrapper may lie under or over ours: we call what
-we found, and take off only what is ours and on top; a buried hook is switched off by its flag
-and used again by the next ``instrument()``.
+``HTTPTransport.handle_request`` and ``AsyncHTTPTransport.handle_async_request`` of whichever of the two
+modules is installed, and the same methods of the host's own classes, once a client with a transport of one is
+met. It is functions that are hooked (`hook`), on the class that has them: a transport is never touched.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import sys
 import weakref
+from contextlib import suppress
+from functools import partial
 from time import perf_counter
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._capture.attempt import Attempt, attach, shells, take_notes
+from lz_otel._capture.attempt import Attempt, attach, shells
 from lz_otel._capture.call import inner_seen
-from lz_otel._ground.guard import guard, guarded
+from lz_otel._capture.hook import HookedFunctions, Steps
+from lz_otel._ground.guard import guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
 MODULES = ("httpx", "httpx2")
-_POINTS = (("HTTPTransport", "handle_request"), ("AsyncHTTPTransport", "handle_async_request"))
-# Weak references to a transport and to its hook, and the method's name. Nothing here keeps a transport alive.
-_OWN_TRANSPORTS: dict[int, tuple[weakref.ref[Any], str, weakref.ref[Any]]] = {}
-_KEYS = itertools.count()
+# A class, its method, and whether that is awaited
+_POINTS = (("HTTPTransport", "handle_request", False), ("AsyncHTTPTransport", "handle_async_request", True))
 
 
 class Hooks:
@@ -37,69 +34,71 @@ class Hooks:
     Attributes:
         begin: asked about each request, with the time it began (``None``: now); gives the attempt to take
             notes in, or ``None`` for a request that is no LLM call. ``None`` while switched off.
+        modules: the names of the modules whose transports are hooked.
     """
 
     def __init__(self) -> None:
         self.begin: Callable[[Any, float | None], Attempt | None] | None = None
-        self._installed: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self.modules: tuple[str, ...] = ()
+        self._functions = HookedFunctions()
+        self._own: dict[tuple[str, bool], Steps] = {}  # around the transports of a module
+        self._others = {w: Steps(w, partial(_enter, self), partial(_leave, self, w)) for w in (False, True)}
+        # By identity the transports that were counted: they may be equal to each other, or have no hash
+        self._counted: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """Return the names of the modules whose transports are hooked."""
-        return tuple(dict.fromkeys(name for name, _ in self._installed))
+    def __reduce__(self) -> Any:
+        """Go with the code that calls them, where that is pickled (`hook`), as hooks that do nothing."""
+        return Hooks, ()
 
     def install(self, module: ModuleType) -> None:
         """Hook the transports of one module."""
-        for class_name, method in _POINTS:
-            cls = getattr(module, class_name)
-            key = (module.__name__, method)
-            current = cls.__dict__[method]
-            if key in self._installed and _contains(current, self._installed[key][1]):
-                continue  # ours is still there, on top or under another's
-            make = _sync_hook if method == "handle_request" else _async_hook
-            hook = make(self, module, current)
-            setattr(cls, method, hook)
-            self._installed[key] = (current, hook)
+        name, bodies = module.__name__, shells(module)
+        for class_name, method, waits in _POINTS:
+            code = _handle_async if waits else _handle
+            short = (code, partial(_begin, self), partial(attach, bodies[waits]))
+            steps = self._own.setdefault((name, waits), self._others[waits]._replace(short=short))
+            self._functions.hook(getattr(module, class_name), method, steps)
+        self.modules = tuple(dict.fromkeys((*self.modules, name)))
+
+    def observe(self, transport: Any) -> bool:
+        """Observe a transport of the host's own, by its class.
+
+        Returns:
+            Whether it is observed because of that, and was not counted before.
+        """
+        places = (transport, *type(transport).__mro__)
+        hooked = False
+        for _, method, waits in _POINTS:  # both kinds exist on doubles; a client only ever calls its own
+            owner = next((place for place in places if method in getattr(place, "__dict__", ())), None)
+            if owner is not None:
+                hooked = self._functions.hook(owner, method, self._others[waits]) or hooked
+            elif (
+                behind := getattr(getattr(transport, method, None), "__self__", transport)
+            ) is not transport:
+                return self.observe(behind)  # a proxy, which hands out the method of another
+        return hooked and self._is_new(transport)
+
+    def _is_new(self, transport: Any) -> bool:
+        if id(transport) in self._counted:
+            return False
+        with suppress(TypeError):  # slots without __weakref__: counted each time
+            self._counted[id(transport)] = transport
+        return True
 
     def remove(self) -> None:
-        """Take off what is ours and on top; what is buried stays, switched off."""
+        """Take off what is ours; what others have covered stays, switched off."""
         self.begin = None
-        for (name, method), (original, hook) in list(self._installed.items()):
-            class_name = next(c for c, m in _POINTS if m == method)
-            cls = getattr(sys.modules[name], class_name)
-            if cls.__dict__.get(method) is hook:
-                setattr(cls, method, original)
-                del self._installed[(name, method)]
-
-
-def _contains(outer: Any, hook: Any) -> bool:
-    """Return whether a chain of wrappers holds our hook."""
-    seen = 0
-    while outer is not None and seen < 50:
-        if outer is hook:
-            return True
-        outer = getattr(outer, "__wrapped__", None)
-        seen += 1
-    return False
-
-
-def as_function(original: Any) -> Callable[..., Any]:
-    """Return what was found on a class, to be called with its instance first."""
-    if type(original) is FunctionType:  # not isinstance: a wrapper of wrapt claims to be what it wraps
-        return original
-
-    def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return original.__get__(self, type(self))(*args, **kwargs)
-
-    return bound
+        self.modules = ()
+        self._counted.clear()
+        self._functions.remove()
 
 
 def _begin(hooks: Hooks, request: Any, started_at: float | None = None) -> Attempt | None:
     """Return the attempt that this request is, ``None`` for one that is no LLM call. Never raises."""
     begin = hooks.begin
-    if begin is None or request.method != "POST":
-        return None
     try:
+        if begin is None or request.method != "POST":
+            return None
         attempt = begin(request, started_at)
         if attempt is not None:
             seen = inner_seen.get()
@@ -111,44 +110,37 @@ def _begin(hooks: Hooks, request: Any, started_at: float | None = None) -> Attem
         return None
 
 
-def _sync_hook(hooks: Hooks, module: ModuleType, original: Any) -> Any:
-    body, _ = shells(module)
-    call = as_function(original)
-
-    @functools.wraps(original)
-    def handle_request(self: Any, request: Any) -> Any:
-        attempt = _begin(hooks, request)
-        if attempt is None:
-            return call(self, request)
-        try:
-            response = call(self, request)
-        except BaseException as error:
-            take_notes(Attempt.fail, attempt, error)
-            raise
-        attach(attempt, response, body)
-        return response
-
-    return handle_request
+# The code that the modules' own transports get: nothing is packed on the path of every request.
 
 
-def _async_hook(hooks: Hooks, module: ModuleType, original: Any) -> Any:
-    _, body = shells(module)
-    call = as_function(original)
+def _handle(self: Any, request: Any) -> Any:
+    tools: Any = ("enter", "leave", "original")
+    begin, leave, original = tools
+    attempt = begin(request)
+    if attempt is None:
+        return original(self, request)
+    try:
+        response = original(self, request)
+    except BaseException as error:
+        leave(attempt, None, error)
+        raise
+    leave(attempt, response, None)
+    return response
 
-    @functools.wraps(original)
-    async def handle_async_request(self: Any, request: Any) -> Any:
-        attempt = _begin(hooks, request)
-        if attempt is None:
-            return await call(self, request)
-        try:
-            response = await call(self, request)
-        except BaseException as error:
-            take_notes(Attempt.fail, attempt, error)
-            raise
-        attach(attempt, response, body)
-        return response
 
-    return handle_async_request
+async def _handle_async(self: Any, request: Any) -> Any:
+    tools: Any = ("enter", "leave", "original")
+    begin, leave, original = tools
+    attempt = begin(request)
+    if attempt is None:
+        return await original(self, request)
+    try:
+        response = await original(self, request)
+    except BaseException as error:
+        leave(attempt, None, error)
+        raise
+    leave(attempt, response, None)
+    return response
 
 
 # --- transports that are not the modules' own -------------------------------------------------
@@ -158,42 +150,21 @@ def hook_client(hooks: Hooks, client: Any) -> int:
     """Observe the custom transports of one client (MockTransport, ASGITransport, httpx-aiohttp ...).
 
     Returns:
-        How many of its transports are observed now beyond those hooked anyway.
+        How many of its transports are observed now beyond those hooked anyway. Never raises.
     """
     count = 0
-    transports = [getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()]
-    for transport in transports:
-        if transport is None:
-            continue
-        hooked = False
-        for class_name, method in _POINTS:
-            function = getattr(type(transport), method, None)
-            if function is None or _is_plain(transport, class_name):
-                continue
-            if method in getattr(transport, "__dict__", {}):
-                continue
-            # both kinds exist on doubles; a client only ever calls its own
-            module = _module_of(client)
-            if module is None:
-                continue
-            hooked = _hook_instance(hooks, module, transport, method) or hooked
-        count += hooked
+    try:
+        for transport in (getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()):
+            if transport is not None and _module_of(client) is not None:
+                count += hooks.observe(transport)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
     return count
 
 
-def _is_plain(transport: Any, class_name: str) -> bool:
-    """Return whether the class hook sees this transport already."""
-    method = dict(_POINTS)[class_name]
-    for name in MODULES:
-        module = sys.modules.get(name)
-        cls = getattr(module, class_name, None)
-        if cls is not None and isinstance(transport, cls):
-            return type(transport) is cls or method not in type(transport).__dict__
-    return False
-
-
-def _module_of(client: Any) -> ModuleType | None:
-    for cls in type(client).__mro__:
+def _module_of(thing: Any) -> ModuleType | None:
+    """Return which of the two modules a client or a request is of."""
+    for cls in type(thing).__mro__:
         root = cls.__module__.partition(".")[0]
         if root in MODULES:
             return sys.modules.get(root)
@@ -207,93 +178,33 @@ class _Outer:
     transport inside has seen it, so it begins when the inner one has answered.
     """
 
-    __slots__ = ("_hooks", "_request", "_seen", "_started_at", "_token")
+    __slots__ = ("module", "request", "seen", "started_at", "token")
 
-    def __init__(self, hooks: Hooks, request: Any) -> None:
-        self._hooks = hooks
-        self._request = request
-
-    def __enter__(self) -> _Outer:
-        self._started_at = _now()
-        self._seen: list[bool] = []
-        self._token = inner_seen.set(self._seen)
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        try:  # noqa: SIM105 - suppress() costs too much on the path of every call
-            inner_seen.reset(self._token)
-        except ValueError:  # closed in another context: the variable dies with its own
-            pass
-        if error is not None:
-            attempt = self.attempt()
-            if attempt is not None:
-                take_notes(Attempt.fail, attempt, error)
-
-    def attempt(self) -> Attempt | None:
-        """Return the attempt, unless a transport inside has reported it."""
-        return None if self._seen else _begin(self._hooks, self._request, self._started_at)
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.request = kwargs["request"] if kwargs else args[-1]
+        self.module = _module_of(self.request)
+        self.started_at = perf_counter()
+        self.seen: list[bool] = []
+        self.token = inner_seen.set(self.seen)  # last of all: what fails before it leaves nothing behind
 
 
-def _hook_instance(hooks: Hooks, module: ModuleType, transport: Any, method: str) -> bool:
-    """Put our hook on the instance, so that type and identity of the transport stay what they are.
-
-    The hook holds the transport, as the bound method in whose place it stands did: who took it off the
-    transport may call it when nothing else holds the transport any more.
-    """
-    sync_body, async_body = shells(module)
-    original = getattr(transport, method)
-    key = next(_KEYS)
-
-    def forget(_: Any, pop: Callable[..., Any] = _OWN_TRANSPORTS.pop) -> None:
-        pop(key, None)  # perhaps within the garbage collector, in any thread: one atomic operation
-
+def _enter(hooks: Hooks, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Outer | None:
+    """Note that a transport of the host's own is entered. Never raises."""
+    if hooks.begin is None:
+        return None
     try:
-        reference = weakref.ref(transport, forget)
-    except TypeError:  # slots without __weakref__: we could not let go of it
-        return False
-
-    def handle_request(request: Any) -> Any:
-        with _Outer(hooks, request) as outer:
-            response = original(request)
-        attempt = outer.attempt()
-        if attempt is not None:
-            attach(attempt, response, sync_body)
-        return response
-
-    async def handle_async_request(request: Any) -> Any:
-        with _Outer(hooks, request) as outer:
-            response = await original(request)
-        attempt = outer.attempt()
-        if attempt is not None:
-            attach(attempt, response, async_body)
-        return response
-
-    hook = handle_request if method == "handle_request" else handle_async_request
-    try:
-        setattr(transport, method, hook)
-    except AttributeError:  # slots: this transport cannot carry a hook
-        return False
-    _OWN_TRANSPORTS[key] = (reference, method, weakref.ref(hook))
-    return True
+        return _Outer(args, kwargs)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        return None
 
 
-def _now() -> float | None:
-    """Return the time, ``None`` if even that fails: the intake then takes its own. Never raises."""
-    with guarded("capture"):
-        return perf_counter()
-    return None
-
-
-def unhook_clients() -> None:
-    """Take our hooks off the transports of `hook_client`, where they are still ours."""
-    while _OWN_TRANSPORTS:
-        try:
-            _, (reference, method, hook) = _OWN_TRANSPORTS.popitem()
-        except KeyError:  # the last one was collected just now
-            return
-        transport = reference()
-        if transport is None:
-            continue
-        found = transport.__dict__.get(method)
-        if found is not None and found is hook():
-            delattr(transport, method)
+def _leave(hooks: Hooks, waits: bool, outer: _Outer, response: Any, error: BaseException | None) -> None:
+    """Take notes of its request, unless a transport inside has. Never raises."""
+    with suppress(ValueError):  # left in another context: the variable dies with its own
+        inner_seen.reset(outer.token)
+    if outer.seen or outer.module is None:
+        return
+    attempt = _begin(hooks, outer.request, outer.started_at)
+    if attempt is not None:
+        attach(shells(outer.module)[waits], attempt, response, error)

@@ -13,19 +13,21 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import lz_otel
 from lz_otel import _runtime
+from lz_otel.testing import capture
 from tests.wire_doubles import A_JSON
 
 base = pytest.importorskip(
     "anthropic._base_client", reason="anthropic is not installed: install the group test"
 )
+CALLS = "gen_ai.client.inference.duration"
 MESSAGE = {"model": "claude-opus-5", "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]}
 
 
-def client() -> Any:
+def client(answer: Any = lambda _: httpx2.Response(200, json=A_JSON)) -> Any:
     """The official SDK over a transport without a socket."""
     import anthropic
 
-    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, json=A_JSON))
+    transport = httpx2.MockTransport(answer)
     return anthropic.Anthropic(api_key="k", http_client=anthropic.DefaultHttpxClient(transport=transport))
 
 
@@ -36,32 +38,32 @@ def provider() -> tuple[TracerProvider, InMemorySpanExporter]:
     return made, spans
 
 
+def codes() -> tuple[Any, Any]:
+    """The code of the outer and of the inner method; hooks are put into it."""
+    methods = (base.SyncAPIClient.__dict__["request"], base.SyncAPIClient.__dict__.get("_request"))
+    return tuple(getattr(method, "__code__", None) for method in methods)  # type: ignore[return-value]
+
+
 def test_the_inner_method_is_hooked_once_somebody_traces() -> None:
     """Those who do not trace pay for one hook, not for two; afterwards both are off."""
-    outer, inner = base.SyncAPIClient.__dict__["request"], base.SyncAPIClient.__dict__.get("_request")
+    outer, inner = codes()
     lz_otel.instrument(exporters="none")
     client().messages.create(**MESSAGE)
-    assert (True, True) == (
-        base.SyncAPIClient.__dict__["request"] is not outer,
-        base.SyncAPIClient.__dict__.get("_request") is inner,
-    )
+    assert (False, True) == (codes()[0] is outer, codes()[1] is inner)
     lz_otel.uninstrument()
     lz_otel.instrument(exporters="none", tracer_provider=provider()[0])
     client().messages.create(**MESSAGE)
-    assert base.SyncAPIClient.__dict__.get("_request") is not inner or inner is None
+    assert codes()[1] is not inner or inner is None
     lz_otel.uninstrument()
-    assert (outer, inner) == (
-        base.SyncAPIClient.__dict__["request"],
-        base.SyncAPIClient.__dict__.get("_request"),
-    )
+    assert (outer, inner) == codes()
 
 
 def test_a_wrapper_over_ours_stays_where_it_is() -> None:
     """Another library wraps the method after us:
-    the first traced call puts nothing over it, and all comes off.
+    the first traced call puts nothing over it, and ours comes off beneath it.
     """
     tracers, spans = provider()
-    before = base.SyncAPIClient.__dict__["request"]
+    before, code = base.SyncAPIClient.__dict__["request"], codes()[0]
     lz_otel.instrument(exporters="none", tracer_provider=tracers)
     ours = base.SyncAPIClient.__dict__["request"]
 
@@ -78,6 +80,8 @@ def test_a_wrapper_over_ours_stays_where_it_is() -> None:
         for _ in range(2):
             one.messages.create(**MESSAGE)
         assert base.SyncAPIClient.__dict__["request"] is theirs
+        lz_otel.uninstrument()
+        assert before.__code__ is code
     finally:
         base.SyncAPIClient.request = ours
         lz_otel.uninstrument()
@@ -85,13 +89,65 @@ def test_a_wrapper_over_ours_stays_where_it_is() -> None:
     assert base.SyncAPIClient.__dict__["request"] is before
 
 
-def test_looking_inside_never_waits_for_itself() -> None:
-    """A signal's handler that calls while its own thread is looking inside goes on at once."""
-    lz_otel.instrument(exporters="none")
+def on_a_class(one: Any, wrap: Any) -> None:
+    """Wrap as ``logfire.instrument_anthropic()`` does: on the class below the one that has the method."""
+    kind = type(one)
+    kind.request = wrap(kind.request)
+
+
+def on_a_client(one: Any, wrap: Any) -> None:
+    """Wrap as ``logfire.instrument_anthropic(client)`` does: on one client only."""
+    one.request = wrap(one.request)
+
+
+def on_the_class_of_the_method(one: Any, wrap: Any) -> None:
+    """Wrap where the method is."""
+    base.SyncAPIClient.request = wrap(base.SyncAPIClient.request)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["functools.wraps", "bare"])
+@pytest.mark.parametrize("first", [True, False], ids=["before us", "after us"])
+@pytest.mark.parametrize("place", [on_a_class, on_a_client, on_the_class_of_the_method])
+def test_a_call_is_one_call_whoever_wraps_the_method(
+    place: Any, first: bool, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three attempts are one call over a transport of the host's own,
+    and the first wrapper, who took the method before us, is still called.
+    """
+    entered: list[str] = []
+
+    def wrap(method: Any) -> Any:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            entered.append("theirs")
+            return method(*args, **kwargs)
+
+        return functools.wraps(method)(wrapper) if named else wrapper
+
+    answers = iter([529, 529, 200] * 2)
+    headers = {"retry-after-ms": "1"}
+    one = client(lambda _: httpx2.Response(next(answers), json=A_JSON, headers=headers))
+    monkeypatch.setattr(base.SyncAPIClient, "request", base.SyncAPIClient.__dict__["request"])
+    monkeypatch.setattr(type(one), "request", type(one).request)
+    monkeypatch.delattr(type(one), "request")  # it is put back, and so is what a wrapper put there
+    if first:
+        place(one, wrap)
+    with capture(strict=True) as seen:
+        if not first:
+            place(one, wrap)
+        one.messages.create(**MESSAGE)
+        assert (1, 1) == (seen.value(CALLS), seen.value(CALLS, lz_ending="ok"))
+        assert (3, 2) == (seen.value("lz.attempts"), seen.value("lz.call.retries"))
+    one.messages.create(**MESSAGE)
+    assert ["theirs"] * 2 == entered
+
+
+def test_a_call_within_the_putting_on_of_hooks() -> None:
+    """A signal's handler that calls while its own thread puts hooks on goes on at once."""
+    lz_otel.instrument(exporters="none", tracer_provider=provider()[0])
     hooks = _runtime._sdks
-    with hooks._lock:
-        hooks.look_inside()
-    assert not hooks.inside
+    with hooks._functions._lock, hooks.hooks._functions._lock:
+        client().messages.create(**MESSAGE)
+    assert hooks.inside
 
 
 def test_what_is_remembered_of_an_address_holds_no_query() -> None:

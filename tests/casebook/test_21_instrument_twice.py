@@ -28,7 +28,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 def points() -> list[Any]:
-    """Everything that the library hooks."""
+    """Everything that the library hooks, and its code."""
     out: list[Any] = []
     for module in (httpx, httpx2):
         out += [
@@ -45,7 +45,7 @@ def points() -> list[Any]:
             base.SyncAPIClient.__dict__.get("_request"),
             base.AsyncAPIClient.__dict__.get("_request"),
         ]
-    return out
+    return out + [getattr(point, "__code__", None) for point in out]
 
 
 def same(a: list[Any], b: list[Any]) -> bool:
