@@ -4,6 +4,7 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 LEGACY := .venv-legacy
+APM := .venv-apm
 AUDIT := .venv-audit
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -18,8 +19,8 @@ SAFETY := tests/safety tests/export tests/capture/test_attempt.py \
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-legacy peers check lint format types fresh docs bundle alerts corpus fuzz truth bench walk soak \
-        safety pythons lock audit build clean venv venv-legacy
+.PHONY: help demo test test-unit test-legacy test-apm peers check lint format types fresh docs bundle alerts corpus fuzz truth bench walk soak \
+        safety pythons lock audit build clean venv venv-legacy venv-apm
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,19 +28,24 @@ help: ## List the targets
 demo: venv ## Show it at work: simulator, live table, comparison with the truth (ARGS="--seconds 20")
 	@$(BIN)/lz-otel demo $(ARGS)
 
-test: venv venv-legacy ## All tests, those of the older SDKs in an environment of their own included
+test: venv venv-legacy venv-apm ## All tests, those with older SDKs and with APM libraries in environments of their own
 	@[ -d .peers ] || [ -n "$$LZ_REQUIRE_PEERS" ] || scripts/fetch-peers || \
 	    echo "lz-otel: no peers; the tests against real servers will be skipped" >&2
 	@echo "== older SDKs (anthropic<1, openai<3 on httpx)"
 	$(LEGACY)/bin/python -m pytest -q tests/sdk $(ARGS)
+	@echo "== APM libraries"
+	$(APM)/bin/python -m pytest -q -n $(WORKERS) tests/apm $(ARGS)
 	@echo "== all"
-	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --ignore tests/apm $(ARGS)
 
 test-unit: venv ## The fast tests only
-	$(PY) -m pytest -q -x tests --ignore tests/sdk --ignore tests/stack --ignore tests/test_packaging.py $(ARGS)
+	$(PY) -m pytest -q -x tests --ignore tests/apm --ignore tests/sdk --ignore tests/stack --ignore tests/test_packaging.py $(ARGS)
 
 test-legacy: venv-legacy ## Only the tests of the older SDKs
 	$(LEGACY)/bin/python -m pytest -q tests/sdk $(ARGS)
+
+test-apm: venv-apm ## Only the tests with real APM libraries (Datadog, New Relic, Sentry, Elastic, Logfire, OpenTelemetry)
+	$(APM)/bin/python -m pytest -q -n $(WORKERS) tests/apm $(ARGS)
 
 peers: ## Fetch the real servers the tests talk to (Prometheus, Alertmanager, VictoriaMetrics, …) into .peers/
 	scripts/fetch-peers
@@ -105,10 +111,13 @@ build: venv ## Wheel and source archive into dist/
 	$(PY) -m hatchling build
 
 clean: ## Remove all that the targets above made
-	rm -rf $(VENV) $(LEGACY) $(AUDIT) .venv-3.* .venv-floor .pythons .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(LEGACY) $(APM) $(AUDIT) .venv-3.* .venv-floor .pythons .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
 venv:
 	@scripts/venv $(VENV) requirements/dev.txt
 
 venv-legacy:
 	@scripts/venv $(LEGACY) requirements/sdk-legacy.txt
+
+venv-apm:
+	@scripts/venv $(APM) requirements/apm.txt
