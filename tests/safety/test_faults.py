@@ -35,6 +35,7 @@ DOORS = {
     "_capture/attempt.py:take_notes": "the ``try`` around all notes",
     "_capture/hook.py:_around": "stands in the place of the host's code",
     "_capture/hook.py:_with_a_cell.<locals>": "the same for a method with a cell",
+    "_capture/hook.py:_Reference.__call__": "called by that; it looks at two weak references",
     "_capture/transports.py:_begin": "the ``try`` around the beginning",
     "_capture/attempt.py:attach": "the ``try`` around the head",
     "_capture/transports.py:_enter": "the same for a transport of the host's own",
