@@ -115,6 +115,8 @@ def session() -> Any:
     The exporters do not always log it: without time for a second try, they name neither status nor error.
     """
     try:
+        import netrc  # noqa: F401 - what requests would import in the thread that pushes, perhaps during a fork
+
         import requests
     except ImportError:
         return None
