@@ -271,7 +271,8 @@ def attach(shell: Any, attempt: Attempt, response: Any, error: BaseException | N
         guard.fault("extract", fault)
     try:
         if not response.is_stream_consumed:
-            response.stream = shell(response.stream, attempt)
+            stream = response.stream
+            response.stream = (shell.both if isinstance(stream, shell.other) else shell)(stream, attempt)
             return
         attempt.whole(response.content)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
@@ -285,7 +286,18 @@ def _feed_fault(attempt: Attempt, fault: Exception) -> None:
 
 
 class _Shell:
-    """What both shells share: the inner stream, the attempt, and being dropped."""
+    """What both shells share: the inner stream, the attempt, and being dropped.
+
+    Attributes:
+        over: the class of a shell whose body is over.
+        other: what a stream is that can be read in the other way, too. It may have gone through a transport
+            of one kind and be read by a client of the other.
+        both: the shell around such a stream.
+    """
+
+    over: Any
+    other: Any
+    both: Any
 
     def __init__(self, inner: Any, attempt: Attempt) -> None:
         self._inner = inner
@@ -330,16 +342,12 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
                 take_notes(Attempt.fail, attempt, error)
                 raise
             take_notes(Attempt.end, attempt)
-            self.__class__ = SyncBody
+            self.__class__ = self.over
 
         def close(self) -> None:
             take_notes(Attempt.close, self._attempt)
-            self.__class__ = SyncBody
+            self.__class__ = self.over
             self._inner.close()
-
-    # Only until the body is over: what a signal's handler raises in a finalizer never reaches the host
-    class UnreadSyncBody(SyncBody):
-        __del__ = _dropped
 
     class AsyncBody(_Shell, module.AsyncByteStream):  # type: ignore[misc, name-defined]
         async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -358,15 +366,26 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
                 take_notes(Attempt.fail, attempt, error)
                 raise
             take_notes(Attempt.end, attempt)
-            self.__class__ = AsyncBody
+            self.__class__ = self.over
 
         async def aclose(self) -> None:
             take_notes(Attempt.close, self._attempt)
-            self.__class__ = AsyncBody
+            self.__class__ = self.over
             await self._inner.aclose()
 
-    class UnreadAsyncBody(AsyncBody):
-        __del__ = _dropped
+    class BothBody(SyncBody, AsyncBody):
+        pass
 
-    _SHELLS[module.__name__] = (UnreadSyncBody, UnreadAsyncBody)
+    unread = []
+    for over, other in (
+        (SyncBody, module.AsyncByteStream),
+        (AsyncBody, module.SyncByteStream),
+        (BothBody, ()),
+    ):
+        # Only until the body is over: what a signal's handler raises in a finalizer never reaches the host
+        over.over = over
+        attributes = {"__del__": _dropped, "other": other}
+        unread.append(type(f"Unread{over.__name__}", (over,), attributes))
+    unread[0].both = unread[1].both = unread[2]
+    _SHELLS[module.__name__] = (unread[0], unread[1])
     return _SHELLS[module.__name__]

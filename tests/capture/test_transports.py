@@ -29,7 +29,7 @@ from lz_otel.testing import capture
 from tests.wire_doubles import A_JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 ASK: dict[str, Any] = {
     "model": "claude-opus-5",
@@ -37,6 +37,7 @@ ASK: dict[str, Any] = {
     "messages": [{"role": "user", "content": "x"}],
 }
 URL = "https://api.anthropic.com/v1/messages"
+PIECES = [json.dumps(A_JSON).encode()[part] for part in (slice(9), slice(9, None))]
 DURATION = "gen_ai.client.inference.duration"
 
 
@@ -386,6 +387,40 @@ def test_an_odd_client_is_left_alone() -> None:
     with capture() as seen:
         assert 0 == lz_otel.instrument_client(odd)
         assert 1 == seen.value("lz.internal.errors", where="capture")
+
+
+@pytest.mark.parametrize("module", [httpx, httpx2])
+def test_a_transport_of_both_kinds(module: Any) -> None:
+    """Its streams, too, can be read in both ways, whichever of its methods has made them."""
+
+    class Stream(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            yield from PIECES
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in PIECES:
+                yield piece
+
+    class Transport(module.BaseTransport, module.AsyncBaseTransport):  # type: ignore[misc, name-defined]
+        def handle_request(self, _: Any) -> Any:
+            return module.Response(200, headers={"content-type": "application/json"}, stream=Stream())
+
+        async def handle_async_request(self, request: Any) -> Any:
+            return self.handle_request(request)
+
+    async def call() -> Any:
+        async with module.AsyncClient(transport=Transport()) as client:
+            lz_otel.instrument_client(client)
+            return (await client.post(URL, json=ASK)).json()
+
+    with capture(strict=True) as seen:
+        assert A_JSON == asyncio.run(call())
+        with module.Client(transport=Transport()) as client:
+            assert A_JSON == client.post(URL, json=ASK).json()
+            with pytest.raises(KeyError), client.stream("POST", URL, json=ASK):
+                raise KeyError
+        assert (2, 1) == (seen.value(DURATION, lz_ending="ok"), seen.value(DURATION, lz_ending="abandoned"))
+        assert 3 == seen.value("lz.attempts")
 
 
 @pytest.mark.parametrize("module", [httpx, httpx2])
