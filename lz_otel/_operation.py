@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from lz_otel._capture.call import current_operation
 from lz_otel._extract.ending import failure_reason
-from lz_otel._ground.clock import elapsed
 from lz_otel._ground.generators import within, within_async
 from lz_otel._ground.guard import guarded
 from lz_otel._ground.headers import is_cancellation
@@ -307,7 +306,7 @@ class Operation:
             return
         reports = self._reports()
         if reports is not None and self._left_at is not None:
-            seconds = elapsed(self._started_at, self._left_at)
+            seconds = max(0.0, self._left_at - self._started_at)
             reports.operation_ended(self, seconds, self._calls, self.outcome())
 
     def outcome(self) -> str:

@@ -279,12 +279,11 @@ def test_a_start_that_fails_is_undone(
     """Port, registry, hooks, instrumentors, the collector's callback:
     nothing is left, and a second start has them all.
     """
-    before = (
-        httpx2.HTTPTransport.handle_request,
-        threading.active_count(),
-        len(gc.callbacks),
-        len(sys.meta_path),
-    )
+
+    def state() -> tuple[object, ...]:
+        return httpx2.HTTPTransport.handle_request, len(gc.callbacks), len(sys.meta_path)
+
+    before, threads = state(), set(threading.enumerate())
 
     def fails(*_: Any) -> None:
         raise error("x")
@@ -296,12 +295,10 @@ def test_a_start_that_fails_is_undone(
             bad.setattr(_runtime._Runtime, step, fails)
         with pytest.raises(error):
             lz_otel.instrument(prometheus_port=0, registry=registry, http_spans="on")
-    assert before == (
-        httpx2.HTTPTransport.handle_request,
-        threading.active_count(),
-        len(gc.callbacks),
-        len(sys.meta_path),
-    )
+    assert before == state()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(5)  # told to end, which takes a moment on a busy machine
+    assert not set(threading.enumerate()) - threads
     assert not instrumentor.is_instrumented_by_opentelemetry
     assert "" == generate_latest(registry).decode()
     assert guard.on_fault is None

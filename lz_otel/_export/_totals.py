@@ -23,18 +23,21 @@ class Totals:
 
     Args:
         snapshot: all that was counted; only counters and histograms are kept.
+
+    Attributes:
+        kept: their series, by the metric's identity.
     """
 
     def __init__(self, snapshot: Iterable[Series] = ()) -> None:
         sums = [series for series in snapshot if series.metric.kind in (COUNTER, HISTOGRAM)]
-        self._kept = {id(series.metric): series for series in sums}
+        self.kept = {id(series.metric): series for series in sums}
 
     def added_to(self, snapshot: list[Series]) -> list[Series]:
         """Return what a store has counted, with what was kept added to it."""
-        if not self._kept:
+        if not self.kept:
             return snapshot
         joined = {id(series.metric): series for series in snapshot}
-        for ident, kept in self._kept.items():
+        for ident, kept in self.kept.items():
             points = dict(kept.points)
             for labels, value in joined[ident].points if ident in joined else ():
                 points[labels] = _sum(points[labels], value) if labels in points else value

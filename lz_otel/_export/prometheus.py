@@ -146,7 +146,9 @@ class StoreCollector:
         if getattr(self.muted, "on", False):
             return
         try:
-            snapshot = self._totals.added_to(self._store.snapshot())
+            snapshot = self._store.snapshot()
+            if self._totals.kept:
+                snapshot = self._totals.added_to(snapshot)
         except Exception as fault:  # noqa: BLE001 - the page of the host must not fail for us
             guard.fault("export", fault)
             return

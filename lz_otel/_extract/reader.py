@@ -17,7 +17,6 @@ from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
 from lz_otel._extract.values import loads, whole_members
 from lz_otel._extract.writer import MAX_NOTES, FactsWriter
-from lz_otel._ground.clock import elapsed
 from lz_otel.catalogue import CHUNK_BUCKETS
 
 if TYPE_CHECKING:
@@ -330,7 +329,7 @@ class Reader(FactsWriter):
             facts.last_content_at = self._last
             number = sum(self._gaps)
             if number:
-                facts.chunk_gaps = [self._gaps, elapsed(facts.first_content_at, self._last), number]
+                facts.chunk_gaps = [self._gaps, max(0.0, self._last - facts.first_content_at), number]
 
     def _note_lost(self, parser: Sse | JsonLines | AwsFrames) -> None:
         signal = "frame" if isinstance(parser, AwsFrames) else "event"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import catalogue as c
-from lz_otel._ground.clock import elapsed
 from lz_otel.mechanisms import ALL, REPLACES, REPLAYS
 from lz_otel.model import Ending
 
@@ -61,7 +60,7 @@ def call(ended: EndedCall, legacy: bool = False) -> list[Row]:
         stream,
         ended.ending,
     )
-    duration = elapsed(ended.started_at, ended.ended_at)
+    duration = max(0.0, ended.ended_at - ended.started_at)
     metric = c.INFERENCE_DURATION if facts.inference else c.GENAI_OPERATION_DURATION
     rows: list[Row] = [(metric, shared, duration)]
     if legacy:
@@ -82,11 +81,11 @@ def _stream(ended: EndedCall, rows: list[Row]) -> None:
     facts, common = ended.facts, ended.common
     on_path = (*common, ended.path)
     if ended.first_byte_at is not None and ended.status is not None and ended.status < 400:
-        rows.append((c.TIME_TO_FIRST_CHUNK, on_path, elapsed(ended.started_at, ended.first_byte_at)))
+        rows.append((c.TIME_TO_FIRST_CHUNK, on_path, max(0.0, ended.first_byte_at - ended.started_at)))
     first, last = facts.first_content_at, facts.last_content_at
     if first is None or last is None:
         return
-    rows.append((c.TIME_TO_FIRST_TOKEN, (*on_path, ended.served_by), elapsed(ended.started_at, first)))
+    rows.append((c.TIME_TO_FIRST_TOKEN, (*on_path, ended.served_by), max(0.0, first - ended.started_at)))
     gaps = facts.chunk_gaps
     if gaps is not None and gaps[2]:
         rows.append((c.TIME_PER_OUTPUT_CHUNK, on_path, tuple(gaps)))

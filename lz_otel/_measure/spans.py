@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from lz_otel._ground.clock import elapsed
 from lz_otel._measure.labels import clean
 from lz_otel.model import Ending
 
@@ -107,7 +106,7 @@ class Spans:
         return context.attach(trace.set_span_in_context(span))
 
     def _start(self, call: Call, operation: str, model: str) -> Span:
-        offset = int(elapsed(call.started_at, perf_counter()) * 1e9)
+        offset = int(max(0.0, perf_counter() - call.started_at) * 1e9)
         span: Span = self._tracer.start_span(
             f"{operation} {model}".strip(),
             kind=SpanKind.CLIENT,
@@ -146,7 +145,7 @@ class Spans:
         if own:
             if ended.ending in (Ending.ERROR, Ending.INCOMPLETE):
                 span.set_status(Status(StatusCode.ERROR))
-            offset = int(elapsed(ended.ended_at, perf_counter()) * 1e9)
+            offset = int(max(0.0, perf_counter() - ended.ended_at) * 1e9)
             span.end(end_time=time_ns() - offset)
 
     def _verdicts(self, ended: EndedCall) -> dict[str, Any]:
@@ -188,5 +187,5 @@ class Spans:
             "error.type": ended.error_type or None,
         }
         if facts.stream and ended.first_byte_at is not None:
-            values["gen_ai.response.time_to_first_chunk"] = elapsed(ended.started_at, ended.first_byte_at)
+            values["gen_ai.response.time_to_first_chunk"] = max(0.0, ended.first_byte_at - ended.started_at)
         return {k: v for k, v in values.items() if v is not None and v != ""}
