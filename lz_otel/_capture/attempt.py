@@ -376,7 +376,7 @@ def shells(module: ModuleType) -> tuple[Any, Any]:
     class BothBody(SyncBody, AsyncBody):
         pass
 
-    unread = []
+    unread: list[Any] = []
     for over, other in (
         (SyncBody, module.AsyncByteStream),
         (AsyncBody, module.SyncByteStream),
