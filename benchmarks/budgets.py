@@ -52,6 +52,16 @@ def _times_added(case: str, variant: str, base: str) -> Callable[[Measured], flo
     return value
 
 
+def _beyond(case: str, variant: str, base: str) -> Callable[[Measured], float | None]:
+    """By how much the ratio of `variant` is above that of `base`."""
+
+    def value(measured: Measured) -> float | None:
+        one, other = measured.ratio(case, variant), measured.ratio(case, base)
+        return None if one is None or other is None else one - other
+
+    return value
+
+
 BUDGETS = (
     Budget("SDK, 1 KB answer", 1.05, "×", _ratio("sdk_1k")),
     Budget("SDK, 1 KB answer, added per call", 100, "µs", _added("sdk_1k")),
@@ -64,6 +74,12 @@ BUDGETS = (
     Budget("SDK, 32 calls in flight, 1 KB", 1.06, "×", _ratio("sdk_async_1k")),
     Budget("plain httpx2, 1 KB", 1.20, "×", _ratio("httpx2_1k")),
     Budget("SDK, 1 KB, a span more", 1.15, "×", _ratio("sdk_1k_spans")),
+    Budget(
+        "SDK, 1 KB, worker of several, beyond one",
+        0.05,
+        "×",
+        _beyond("sdk_1k", "shared_folder", "prometheus"),
+    ),
     Budget("SDK, 1 KB, by OTLP instead", 1.15, "×", _ratio("sdk_1k", "otlp")),
     Budget(
         "every mechanism on, against what is added with none",

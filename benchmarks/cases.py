@@ -224,6 +224,7 @@ CASES: dict[str, Case] = {
         (
             "otel",
             "prometheus",
+            "shared_folder",
             "otlp",
             "host_provider",
             "both",

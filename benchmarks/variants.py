@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -91,6 +92,18 @@ def prometheus(sink: str) -> contextlib.AbstractContextManager[Watch]:
     return _lz(sink, exporters="prometheus")
 
 
+@contextlib.contextmanager
+def shared_folder(sink: str) -> Iterator[Watch]:
+    """lz_otel for Prometheus in a worker process, whose numbers others read from files."""
+    with tempfile.TemporaryDirectory(prefix="lz-workers-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        try:
+            with _lz(sink, exporters="prometheus") as watch:
+                yield watch
+        finally:
+            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+
+
 def no_reasons(sink: str) -> contextlib.AbstractContextManager[Watch]:
     """lz_otel for Prometheus, not looking for the reasons of prompt-cache misses."""
     return _lz(sink, exporters="prometheus", miss_reasons=False)
@@ -139,6 +152,7 @@ VARIANTS: dict[str, Callable[[str], contextlib.AbstractContextManager[Watch]]] =
     "bare": bare,
     "otel": otel,
     "prometheus": prometheus,
+    "shared_folder": shared_folder,
     "no_reasons": no_reasons,
     "otlp": otlp,
     "host_provider": host_provider,
@@ -151,6 +165,7 @@ LABELS = {
     "bare": "bare client",
     "otel": "OpenTelemetry instrumentor",
     "prometheus": "lz-otel, Prometheus",
+    "shared_folder": "lz-otel, Prometheus, one of several workers",
     "no_reasons": "lz-otel, Prometheus, no miss reasons",
     "otlp": "lz-otel, OTLP",
     "host_provider": "lz-otel, MeterProvider of the application",

@@ -60,8 +60,8 @@ class Intake:
         later: reads and counts what has ended.
         spans: `_measure.spans.Spans`, or ``None`` where nothing is traced.
         overhead_sample: share of calls whose overhead is measured.
-        urgent: count every call as soon as it ends, and calls in flight as they begin: for worker processes
-            whose numbers others read from files.
+        at_once: count every call as soon as it is over: for worker processes, whose numbers others read from
+            files, and which may be killed.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class Intake:
         *,
         spans: Spans | None = None,
         overhead_sample: float = 0.0,
-        urgent: bool = False,
+        at_once: bool = False,
     ) -> None:
         self.store = store
         self.later = later
         self.spans = spans
         self.overhead_sample = overhead_sample
-        self.urgent = urgent
+        self.at_once = at_once
         self.generation = 0
         self.backlog = Backlog(self._work, self._left_behind, self.lost)
         self.connect()
@@ -147,11 +147,10 @@ class Intake:
         return attempt
 
     def _is_urgent(self, call: Call, now: float) -> bool:
-        """Return whether its numbers are wanted at once: for spans, operations, logs, other processes."""
+        """Return whether its attempts must be known as they begin and end: for spans, operations, logs."""
         spans = self.spans
         call.urgent = (
-            self.urgent
-            or call.operation is not None
+            call.operation is not None
             or bool(self.later.listeners)
             or (
                 not call.sdk and spans is not None and now >= spans.quiet_until and spans.active()
@@ -178,11 +177,8 @@ class Intake:
                 call.operation.call_begun()
             if self.later.listeners:
                 call.trace_id = current_trace()
-            if self.urgent:
-                self.store.add(((CALL_ACTIVE, self.later.name(call, facts), 1.0),))
-            else:
-                call.first = attempt
-                self._open.add(call)
+            call.first = attempt
+            self._open.add(call)
         if self.spans is not None:
             self.spans.attempt_begun(call, facts)
 
@@ -202,8 +198,9 @@ class Intake:
                 self._wait_for_redirect(call, attempt)
             elif call.exited or (call.urgent and self._answered(call, attempt)):
                 self._call_over(call)
-        if call.urgent or (call.exited and (len(backlog.waiting) >= BATCH or backlog.weight >= MAX_WEIGHT)):
-            backlog.take_turn(urgent=call.urgent)  # of an SDK's call: see `call_left`
+        at_once = call.urgent or (self.at_once and call.exited)
+        if at_once or (call.exited and (len(backlog.waiting) >= BATCH or backlog.weight >= MAX_WEIGHT)):
+            backlog.take_turn(urgent=at_once)  # of an SDK's call: see `call_left`
         elif backlog.dropped and not COLLECTING:
             backlog.collect_dropped()
 
@@ -248,7 +245,7 @@ class Intake:
             call.cancelled_at = perf_counter()
         if call.open <= 0:
             self._call_over(call)
-            self.backlog.take_turn(urgent=call.urgent)
+            self.backlog.take_turn(urgent=call.urgent or self.at_once)
 
     def _call_over(self, call: Call) -> None:
         if next(call.once, False):
@@ -269,8 +266,6 @@ class Intake:
             return
         call.first = call.last = None
         guard.lost("fault")
-        if self.urgent and call.common is not None:
-            self.store.add(((CALL_ACTIVE, call.common, -1.0),))
         self.later.release(call)
 
     # --- working it off ------------------------------------------------------------------------
@@ -283,11 +278,10 @@ class Intake:
         if self.later.limits:
             with guarded("measure"):
                 self.later.read_limits()
-        if not self.urgent:
-            try:
-                self.store.put(CALL_ACTIVE, self._count_active())
-            except Exception as fault:  # noqa: BLE001 - what can be read must be readable
-                guard.fault("measure", fault)
+        try:
+            self.store.put(CALL_ACTIVE, self._count_active())
+        except Exception as fault:  # noqa: BLE001 - what can be read must be readable
+            guard.fault("measure", fault)
 
     def _work(self) -> None:
         """Read and count what has ended by now, in order; what ends meanwhile is the next turn's."""
@@ -313,11 +307,8 @@ class Intake:
 
     def _count_call(self, call: Call, rows: list[Any]) -> None:
         try:
-            if call.common is not None:
-                if self.urgent:
-                    rows.append((CALL_ACTIVE, call.common, -1.0))
-                elif len(self._active) < self.store.max_series:
-                    self._active.add(call.common)
+            if call.common is not None and len(self._active) < self.store.max_series:
+                self._active.add(call.common)
             self.later.call(call, rows)
         finally:
             call.first = call.last = None  # no cycle: else the garbage collector would have to find them

@@ -108,7 +108,7 @@ class _Runtime:
             self.later,
             spans=self.spans,
             overhead_sample=settings.overhead_sample,
-            urgent=bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")),
+            at_once=bool(os.environ.get("PROMETHEUS_MULTIPROC_DIR")),
         )
         self.reports = Reports(
             self.store, self.labels, lambda: () if self.judges is None else self.judges.awake

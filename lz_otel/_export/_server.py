@@ -34,6 +34,7 @@ _HOST = "OTEL_EXPORTER_PROMETHEUS_HOST"
 _ADDRESS = "an address of this machine (0.0.0.0: all of them)"
 REQUEST_TIMEOUT = 10.0  # seconds a client may take to send its request or read its answer
 WAKE_UP = 5.0  # seconds; a stop wakes the thread by itself
+TICK = 1.0  # seconds between two calls of what is to be done from time to time
 RETRY_EVERY = 5.0  # seconds between two tries for a port that another worker holds
 MAX_REQUESTS = 16  # requests answered at once (C)
 FREED_WITHIN = 0.5  # seconds for the thread of a connection that was ended to give its seat back
@@ -244,7 +245,7 @@ class MetricsServer:
     Args:
         expose: called with the ``Accept`` header and the ``name[]`` parameters, gives body and content type.
         quiet: whether a taken port is normal (another worker has it), and tried again every few seconds.
-        tick: called every few seconds, by the thread that listens or tries to.
+        tick: called every second or more often, by the thread that listens or tries to.
     """
 
     def __init__(
@@ -306,17 +307,22 @@ class MetricsServer:
         return True
 
     def _run(self, stopped: threading.Event) -> None:
+        pause, retry_at = (RETRY_EVERY if self._tick is None else TICK), 0.0
         try:
             while not stopped.is_set():
                 if self._tick is not None:
                     self._tick()
                 server = self._server
                 if server is not None:
+                    server.timeout = min(pause, WAKE_UP)
                     server.handle_request()
                     continue
-                with self._lock:
-                    bound = not stopped.is_set() and self._bind()
-                if not bound and (not self._quiet or stopped.wait(RETRY_EVERY)):
+                bound, now = False, time.monotonic()
+                if now >= retry_at:
+                    retry_at = now + RETRY_EVERY
+                    with self._lock:
+                        bound = not stopped.is_set() and self._bind()
+                if not bound and (not self._quiet or stopped.wait(pause)):
                     return
         except Exception as error:  # noqa: BLE001 - a thread of ours must not print a traceback
             if not stopped.is_set():

@@ -56,6 +56,30 @@ def entries(data: bytes) -> Iterator[tuple[bytes, float, float, int]]:
         at += 16
 
 
+def entries_around(heads: list[bytes], tails: list[bytes], length: int) -> tuple[list[bytes], list[int]]:
+    """Return what lies before, between and behind the same text in entries at 0 whose keys have it.
+
+    Keys of a histogram differ in their ends only: its entries are the text, joining what is between.
+
+    Args:
+        heads, tails: of the keys, before and behind the text.
+        length: of the text in bytes.
+
+    Returns:
+        One piece more than there are keys, and the position of each key's value.
+    """
+    pieces, positions, at = [b""], [], 0
+    for head, tail in zip(heads, tails, strict=True):
+        size = len(head) + length + len(tail)
+        padding = b" " * (8 - (size + 4) % 8)
+        pieces[-1] += _LENGTH.pack(size) + head
+        pieces.append(tail + padding + _ZEROS)
+        at += 4 + size + len(padding)
+        positions.append(at)
+        at += len(_ZEROS)
+    return pieces, positions
+
+
 class WorkerFile:
     """A file that this process alone writes.
 
@@ -123,11 +147,19 @@ class WorkerFile:
         """Return the position of a key's value; a new one begins at 0."""
         at = self._positions.get(key)
         if at is None:
-            length, image = len(key), self._image
-            image += _LENGTH.pack(length) + key.ljust(length + 8 - (length + 4) % 8)
-            at = self._positions[key] = len(image)
-            image += _ZEROS
+            between, positions = entries_around([key], [b""], 0)
+            at = self._positions[key] = self.extend(b"".join(between)) + positions[0]
         return at
+
+    def has(self, key: bytes) -> bool:
+        """Return whether `place` has made this key, or a process that is gone."""
+        return key in self._positions
+
+    def extend(self, entries: bytes) -> int:
+        """Add whole entries (`entries_around`); returns where they begin."""
+        start = len(self._image)
+        self._image += entries
+        return start
 
     def set(self, at: int, value: float, when: float = 0.0) -> None:
         """Let a position hold this process's value on top of what was left behind."""
@@ -143,7 +175,7 @@ class WorkerFile:
             OSError: it cannot be; nothing is lost, and the next time tries again.
         """
         fd, image, used = self._fd, self._image, len(self._image)
-        if fd is None:
+        if fd is None or (not self._changed and used == self._written):
             return True
         if self._changed:
             start = end = 0

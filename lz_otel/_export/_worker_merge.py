@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from msgspec import DecodeError
+from msgspec.json import decode
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -72,7 +74,10 @@ def _families(folder: Path) -> dict[str, Metric]:
 
 def _read(families: dict[str, Metric], kind: str, key: bytes) -> tuple[Metric, str, tuple[Any, ...]]:
     """Return family, sample name and label pairs of a key."""
-    family_name, name, labels, doc = json.loads(key)
+    try:
+        family_name, name, labels, doc = decode(key)
+    except DecodeError:  # half a surrogate pair, in a label of the host
+        family_name, name, labels, doc = json.loads(key)
     family = families.get(family_name)
     if family is None:
         family = families[family_name] = Metric(family_name, doc, kind)

@@ -31,12 +31,12 @@ from prometheus_client.utils import floatToGoString
 from lz_otel._export._label_values import LabelValues
 from lz_otel._export._listeners import OF_THE_PROCESS, add_listener, remove_listener
 from lz_otel._export._server import MetricsServer
-from lz_otel._export._worker_file import WorkerFile, remove_dead_gauges
+from lz_otel._export._worker_file import WorkerFile, entries_around, remove_dead_gauges
 from lz_otel._export._worker_merge import WorkerFiles
 from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.lock import lock
 from lz_otel._measure.store import other
-from lz_otel.catalogue import BUILD_INFO, COUNTER, GAUGE, HISTOGRAM, INTERNAL_OVERFLOW, UP_DOWN
+from lz_otel.catalogue import BUILD_INFO, CALL_ACTIVE, COUNTER, GAUGE, HISTOGRAM, INTERNAL_OVERFLOW, UP_DOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +48,9 @@ _LOG = logging.getLogger("lz_otel")
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 _LOOK_EVERY = 1.0  # seconds between two looks at whether the files are still there
 _MISSING = 3.0  # seconds that a folder is missing before it is made again: whoever removed it may do so
+_MAX_FRAMES = 256  # of a metric, each of a few KB
 _ALL = object()
+_UNTOLD = (INTERNAL_OVERFLOW, CALL_ACTIVE)  # no listener is told of these
 _TEXTS = {
     "vanished": (
         "lz_otel: files in %s=%s have vanished; they are written anew, with all that this process has counted"
@@ -105,13 +107,25 @@ class _Rows:
             self.kind = "counter" if metric.kind == COUNTER else f"gauge_{_mode(metric)}"
             family = name.removesuffix("_total") if metric.kind == COUNTER else name
             names, tails = [name], [""]
-        self._heads = [f'["{family}", "{sample}", ' for sample in names]
-        self._tails = [f"{tail}}}, {doc}]" for tail in tails]
+        self._heads = [f'["{family}", "{sample}", '.encode() for sample in names]
+        self._tails = [f"{tail}}}, {doc}]".encode() for tail in tails]
+        self._frames: dict[int, tuple[list[bytes], list[int]]] = {}
 
-    def keys(self, labels: dict[str, str]) -> list[bytes]:
-        """Return the keys of a label set: one, or a histogram's sum and buckets."""
-        text = json.dumps(labels)[:-1]
-        return [f"{head}{text}{tail}".encode() for head, tail in zip(self._heads, self._tails, strict=True)]
+    def place(self, file: WorkerFile, labels: Iterable[str]) -> tuple[int, ...]:
+        """Return the positions of a label set's values: of one, or of a histogram's sum and buckets."""
+        text = json.dumps(dict(zip(self.metric.labels, labels, strict=True)))[:-1].encode()
+        first = self._heads[0] + text + self._tails[0]
+        if len(self._heads) == 1 or file.has(first):
+            keys = [head + text + tail for head, tail in zip(self._heads, self._tails, strict=True)]
+            return tuple(map(file.place, keys))
+        frame = self._frames.get(len(text))
+        if frame is None:
+            frame = entries_around(self._heads, self._tails, len(text))
+            if len(self._frames) < _MAX_FRAMES:
+                self._frames[len(text)] = frame
+        between, positions = frame
+        start = file.extend(text.join(between))
+        return tuple([start + position for position in positions])
 
 
 def _bound(bound: float) -> str:
@@ -189,6 +203,8 @@ class MultiprocessExporter:
     def _exit(self) -> None:
         """Write what is left, and leave the files to others."""
         self._leave_to_parent()
+        if self._running and not self._asleep:
+            self._bring_in()
         if not self._running or not _inside.acquire(
             timeout=1.0
         ):  # a handler that stops us may stand in the way
@@ -243,14 +259,18 @@ class MultiprocessExporter:
         self._leave_to_parent()
         if not self._running or self._asleep:
             return
-        for bring_in in self._store.before_snapshot:
-            bring_in()
+        self._bring_in()
         with _inside:
             self._look_at = 0.0
-            overflows = self._store.points(INTERNAL_OVERFLOW)  # which no listener is told of
-            self._write([(INTERNAL_OVERFLOW, labels, _ALL) for labels in list(overflows)])
+            self._write(
+                [(metric, labels, _ALL) for metric in _UNTOLD for labels in list(self._store.points(metric))]
+            )
         if self._untold:
             self._tell()
+
+    def _bring_in(self) -> None:
+        for bring_in in self._store.before_snapshot:
+            bring_in()
 
     def _write(self, measurements: Sequence[Any]) -> None:
         now = time.monotonic()
@@ -324,9 +344,7 @@ class MultiprocessExporter:
                 return
         cells = rows.cells.get(labels)
         if cells is None:
-            texts = map(self._texts.__getitem__, labels)
-            keys = rows.keys(dict(zip(metric.labels, texts, strict=True)))
-            cells = rows.cells[labels] = tuple(map(file.place, keys))
+            cells = rows.cells[labels] = rows.place(file, map(self._texts.__getitem__, labels))
             value = _ALL
         if metric.kind == HISTOGRAM:
             file.set(cells[0], point.sum)

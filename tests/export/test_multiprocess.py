@@ -60,6 +60,14 @@ def test_limits_are_the_last_that_anybody_was_told(tmp_path: Path) -> None:
     assert f"{labels} 9.0\n{build}\n{labels} 4.0\n" == share("limits", tmp_path)
 
 
+def test_gauges_follow_within_a_second(tmp_path: Path) -> None:
+    """The host's own collector sees calls in flight and rate limits, though nobody scrapes our port (1 s;
+    the limit here allows for a busy machine).
+    """
+    program = SHARING.with_name("seen_from_outside.py")
+    assert "[1.0, None]\n[0.0, 7.0]\n" == run(program, PROMETHEUS_MULTIPROC_DIR=str(tmp_path)).stdout
+
+
 def test_the_port_is_handed_over(tmp_path: Path) -> None:
     """The first worker serves for all; when it ends, another takes the port by itself, without a word."""
     assert f"{ATTEMPTS} 2.0\n" * 2 == share("handed_over", tmp_path)

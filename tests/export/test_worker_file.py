@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.mmap_dict import MmapedDict
 
-from lz_otel._export._worker_file import WorkerFile, entries, remove_dead_gauges
+from lz_otel._export._worker_file import WorkerFile, entries, entries_around, remove_dead_gauges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +47,26 @@ def test_prometheus_client_reads_what_is_written(
     assert encodable == read(path)
     assert encodable == {key.decode(): value for key, value, _, _ in entries(path.read_bytes())}
     file.release(keep=True)
+
+
+KEYS = st.lists(st.binary(max_size=20), min_size=3, max_size=3)
+
+
+@given(KEYS, KEYS, st.binary(min_size=1, max_size=20))
+def test_several_entries_at_once(
+    tmp_path_factory: pytest.TempPathFactory, heads: list[bytes], tails: list[bytes], text: bytes
+) -> None:
+    """Entries made around a text are those that `place` makes one by one."""
+    one, other = (WorkerFile(tmp_path_factory.mktemp("files"), "histogram") for _ in "12")
+    keys = [
+        b"%d" % number + head + text + tail for number, head, tail in zip(range(3), heads, tails, strict=True)
+    ]
+    for file in (one, other):
+        file.place(b"first")
+    between, positions = entries_around([b"%d" % n + head for n, head in enumerate(heads)], tails, len(text))
+    start = other.extend(text.join(between))
+    assert [*map(one.place, keys)] == [start + at for at in positions]
+    assert one._image[8:] == other._image[8:]
 
 
 @given(st.binary(max_size=300))

@@ -51,3 +51,12 @@ def test_a_damaged_file_does_not_spoil_the_others(tmp_path: Path) -> None:
     whole = generate_latest(WorkerFiles(tmp_path))
     (tmp_path / "counter_3.db").write_bytes(b"")
     assert whole == generate_latest(WorkerFiles(tmp_path))
+
+
+def test_half_a_surrogate_pair(tmp_path: Path) -> None:
+    """A label of the host that no encoding can show is read as prometheus_client reads it."""
+    file = MmapedDict(str(tmp_path / "counter_1.db"))  # type: ignore[no-untyped-call]
+    file.write_value(mmap_key("shop", "shop_total", ["name"], ["\ud83d"], "doc"), 1.0, 0.0)  # type: ignore[no-untyped-call]
+    file.close()  # type: ignore[no-untyped-call]
+    [family] = WorkerFiles(tmp_path).collect()
+    assert [{"name": "\ud83d"}] == [sample.labels for sample in family.samples]
