@@ -228,7 +228,7 @@ class _Runtime:
     def ask(self) -> list[Flush] | None:
         """Bring in what waits, and begin to send it; ``None`` where that cannot be done."""
         self.intake.catch_up()  # files of worker processes are written with it
-        if self.intake.backlog.waiting or any(getattr(one, "_failing", False) for one in self.exporters):
+        if self.intake.backlog.waiting or any(getattr(one, "failing", False) for one in self.exporters):
             return None
         return [one.ask() for one in (*self.exporters, self.own_spans) if hasattr(one, "ask")]
 

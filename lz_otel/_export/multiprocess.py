@@ -143,6 +143,9 @@ class MultiprocessExporter:
     """Keeps the process's files up to date; one of the processes serves the merged series.
 
     The first process that gets the port serves for all; the others try again every few seconds, and silently.
+
+    Attributes:
+        failing: the folder cannot be written.
     """
 
     def __init__(self, store: Store, host: str, port: int) -> None:
@@ -162,7 +165,7 @@ class MultiprocessExporter:
         self._there = False  # whether the folder has been there
         self._look_at = 0.0
         self._missing_since: float | None = None
-        self._failing = False
+        self.failing = False
         self._untold: list[tuple[str, OSError | None]] = []
 
     @property
@@ -214,7 +217,7 @@ class MultiprocessExporter:
                 self._write(())
             for file in self._files.values():
                 file.release(keep=True)
-            if self._failing:
+            if self.failing:
                 _LOG.warning(_TEXTS["lost"], VARIABLE, self._folder)
         finally:
             _inside.release()
@@ -315,8 +318,8 @@ class MultiprocessExporter:
             return
         self._there = True
         self._missing_since = None
-        if self._failing:
-            self._failing = False
+        if self.failing:
+            self.failing = False
             self._untold.append(("written", None))
 
     def _make_folder(self, now: float) -> None:
@@ -329,8 +332,8 @@ class MultiprocessExporter:
             self._folder.mkdir()
 
     def _fails(self, error: OSError) -> None:
-        if not self._failing:
-            self._failing = True
+        if not self.failing:
+            self.failing = True
             self._untold.append(("failing", error))
 
     def _set(self, rows: _Rows, labels: tuple[str, ...], value: Any) -> None:

@@ -17,6 +17,9 @@ PROGRAMS = Path(__file__).parent / "programs"
     [
         ("prometheus", "127.0.0.1|localhost"),
         ("otlp", "http://127.0.0.1:"),
+        ("otlp down", "http://127.0.0.1:"),
+        ("otlp hang", "http://127.0.0.1:"),
+        ("otlp 503", "http://127.0.0.1:"),
         ("console none", "console exporter"),
         ("console closed", "console exporter"),
         ("console pipe", "console exporter"),

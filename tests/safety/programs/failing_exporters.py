@@ -19,6 +19,7 @@ import httpx2
 
 import lz_otel
 from lz_otel import _runtime
+from tests.export.receiver import Receiver
 from tests.wire_doubles import A_JSON, transport
 
 KIND, FOLDER = sys.argv[1], Path(sys.argv[2])
@@ -79,7 +80,8 @@ elif KIND.startswith("prometheus"):
     settings["prometheus_port"] = port
 elif KIND.startswith("otlp"):
     holder.close()
-    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{port}"
+    receiver = Receiver() if " " in KIND else None
+    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = receiver.endpoint if receiver else f"http://127.0.0.1:{port}"
     settings["trace_exporters"], settings["http_spans"] = "otlp", "off"
 elif KIND.startswith("console"):
     sys.stdout = None if KIND == "console none" else Broken()
@@ -94,6 +96,9 @@ if KIND.startswith("audit"):
     runtime.store.snapshot()
     runtime.audit._queue.join()
     shutil.rmtree(FOLDER / "made")
+elif KIND.startswith("otlp ") and receiver is not None:
+    assert lz_otel.flush(5)
+    receiver.fail(KIND.rpartition(" ")[2])
 elif isinstance(sys.stdout, Broken):
     sys.stdout.error = ValueError("closed") if KIND == "console closed" else BrokenPipeError()
 pid = os.fork()
