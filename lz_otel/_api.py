@@ -88,7 +88,7 @@ def instrument_client(client: Any) -> int:
     if runtime is None:
         return 0
     inner = getattr(client, "_client", None)
-    return hook_client(runtime.hooks, client if inner is None else inner)
+    return hook_client(runtime.clients.http, client if inner is None else inner)
 
 
 # --- the end of an application or an invocation ---

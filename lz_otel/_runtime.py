@@ -15,9 +15,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lz_otel import _config, _operation, catalogue
+from lz_otel._capture.clients import LIBRARIES, ClientHooks
 from lz_otel._capture.imports import WhenImported
-from lz_otel._capture.sdk import PACKAGES, HandedCalls, SdkHooks
-from lz_otel._capture.transports import MODULES, Hooks
+from lz_otel._capture.sdk import HandedCalls
 from lz_otel._export import _ends
 from lz_otel._export._celery import CeleryHooks
 from lz_otel._export._reloaders import Reloaders
@@ -34,8 +34,6 @@ from lz_otel._version import __version__
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
@@ -50,8 +48,7 @@ _LOG = logging.getLogger("lz_otel")
 _lock = lock()
 _current: _Runtime | None = None
 # One set of hooks per process: one that another library has wrapped stays, and is used again
-_hooks = Hooks()
-_sdks = SdkHooks(_hooks)
+_clients = ClientHooks()
 _fork_registered = False
 _UNDO_LIMIT = 1.0  # seconds that exporters may take to stop when a start has failed
 
@@ -113,7 +110,7 @@ class _Runtime:
         self.reports = Reports(
             self.store, self.labels, lambda: () if self.judges is None else self.judges.awake
         )
-        self.hooks, self.sdks = _hooks, _sdks
+        self.clients = _clients
         made = factory.exporters(self.store, settings, meter_provider, registry)
         self.exporter_names, self.exporters = list(made), list(made.values())
         self.trace_names = tuple(n for n in settings.trace_exporters or () if n != "none")
@@ -124,9 +121,7 @@ class _Runtime:
 
             _sdk_settings.traces().check_settings(self.trace_names)
         self.audit = factory.audit_log(settings, self.later.listeners)
-        callbacks: dict[str, Callable[[Any], None]] = dict.fromkeys(MODULES, self.hooks.install)
-        callbacks |= {f"{package}._base_client": self.sdks.hook for package in PACKAGES}
-        self.imports = WhenImported(callbacks)
+        self.imports = WhenImported(self.clients.callbacks())
         self.around = (Reloaders(self.exporters), CeleryHooks(self.store, self.ask))
         self.around_imports = WhenImported({k: v for one in self.around for k, v in one.callbacks.items()})
 
@@ -152,7 +147,7 @@ class _Runtime:
 
         if tracer_provider is None:
             check_provider("tracer_provider", trace.get_tracer_provider)
-        return Spans(tracer_provider, __version__, lambda method, path: candidate(method, path) is not None)
+        return Spans(tracer_provider, __version__, _is_call)
 
     # --- starting and stopping ----------------------------------------------------------------
 
@@ -204,8 +199,10 @@ class _Runtime:
         """Hand the hooks of the capture stage what they call."""
         intake = self.intake
         intake.connect()
-        self.sdks.handed = HandedCalls(intake.call_opened, intake.call_entered, intake.call_left, intake.lost)
-        self.hooks.begin = intake.begin
+        self.clients.sdks.handed = HandedCalls(
+            intake.call_opened, intake.call_entered, intake.call_left, intake.lost, _is_call
+        )
+        self.clients.http.begin = intake.begin
 
     def _count_fault(self, where: str) -> None:
         """Count a swallowed fault; called by the guard."""
@@ -239,8 +236,7 @@ class _Runtime:
         self.around_imports.remove()
         for hooks in self.around:
             hooks.remove()
-        self.sdks.remove()
-        self.hooks.remove()
+        self.clients.remove()
         _ends.remove(self._begin_end)
         self._begin_end(timeout)
         for exporter in self.exporters:
@@ -259,8 +255,8 @@ class _Runtime:
         port = next((e.port for e in self.exporters if getattr(e, "port", None) is not None), None)
         return Status(
             True,
-            (*self.hooks.modules, *self.sdks.packages),
-            tuple(name.partition(".")[0] for name in self.imports.waiting),
+            tuple(self.clients.hooked),
+            tuple(dict.fromkeys(name.partition(".")[0] for name in self.imports.waiting)),
             tuple(self.exporter_names),
             port,
         )
@@ -284,6 +280,10 @@ def _priced(prices: Prices, model: str) -> bool:
     return row is not None
 
 
+def _is_call(method: str, path: str) -> bool:
+    return candidate(method, path) is not None
+
+
 def _package(name: str) -> str:
     try:
         return metadata.version(name)
@@ -303,7 +303,7 @@ def instrument(
     registry: CollectorRegistry | None = None,
     **settings: Unpack[InstrumentSettings],
 ) -> Status:
-    """Observe every call that this process makes to LLM APIs over httpx or httpx2.
+    """Observe every call that this process makes to LLM APIs over httpx, httpx2, urllib3 or aiohttp.
 
     Call it once at start-up. Calling it again changes nothing. Clients made before count too.
 
@@ -343,14 +343,14 @@ def instrument(
 
 
 def _tell(status: Status) -> None:
-    installed = [name for name in MODULES if _package(name)]
-    if not status.hooked and not installed:
-        _LOG.warning("lz_otel: neither httpx nor httpx2 is installed, so no call can be observed")
+    if not status.hooked and not any(map(_package, LIBRARIES)):
+        text = "lz_otel: none of %s is installed, so no call can be observed"
+        _LOG.warning(text, ", ".join(LIBRARIES))
     else:
         _LOG.info(
             "lz_otel: observing %s%s; metrics to %s",
             ", ".join(status.hooked) or "nothing yet",
-            f" (and {', '.join(status.waiting)} when imported)" if status.waiting else "",
+            " (and others when they are imported)" if status.waiting else "",
             ", ".join(status.exporters) or "nowhere",
         )
 

@@ -18,21 +18,29 @@ class WhenImported:
     """Calls back with a module as soon as it is imported, or at once if it is.
 
     Args:
-        callbacks: absolute module name to what is done with the module.
+        callbacks: absolute module name to what is done with the module; a name that begins with a dot is the
+            end of those of any number of modules.
     """
 
     def __init__(self, callbacks: dict[str, Callable[[ModuleType], None]]) -> None:
-        self._waiting = dict(callbacks)
+        self._waiting = {name: done for name, done in callbacks.items() if name[0] != "."}
+        self._ends = {name: done for name, done in callbacks.items() if name[0] == "."}
         self._busy = False
 
     def install(self) -> None:
         """Do what can be done now, and wait for the rest."""
-        for name in list(self._waiting):
+        ends = [name for name in list(sys.modules) if name[name.rfind(".") :] in self._ends]
+        for name in (*list(self._waiting), *ends):
             module = sys.modules.get(name)
             if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
-                self._waiting.pop(name)(module)
-        if self._waiting:
+                self._taken(name)(module)
+        if self._waiting or self._ends:
             sys.meta_path.insert(0, self)
+
+    def _taken(self, name: str) -> Callable[[ModuleType], None]:
+        """Return what is to be done with a module, once for a name of its own."""
+        done = self._ends.get(name[name.rfind(".") :])
+        return self._waiting.pop(name) if done is None else done
 
     def remove(self) -> None:
         """Wait no more."""
@@ -46,7 +54,7 @@ class WhenImported:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         """Let the other finders find, and add our step after loading (part of the import system)."""
-        if name not in self._waiting or self._busy:
+        if self._busy or (name not in self._waiting and name[name.rfind(".") :] not in self._ends):
             return None
         self._busy = True
         try:
@@ -57,7 +65,7 @@ class WhenImported:
             self._busy = False
         if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
             return None
-        callback = self._waiting.pop(name)
+        callback = self._taken(name)
         execute = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:

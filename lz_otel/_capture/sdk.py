@@ -43,12 +43,14 @@ class HandedCalls(NamedTuple):
         entered: inside of it, where the SDK's own span is current.
         left: it was left, by its result or by an exception.
         lost: a fault of ours has lost track of a call.
+        is_call: whether a request with this method and path may be one.
     """
 
     opened: Callable[[float, Any, Any], Call]
     entered: Callable[[Call], None]
     left: Callable[[Call, BaseException | None], None]
     lost: Callable[[Call], None]
+    is_call: Callable[[str, str], bool]
 
 
 class SdkHooks:
@@ -68,7 +70,7 @@ class SdkHooks:
         self._functions = HookedFunctions()
         self._looked_at: weakref.WeakSet[Any] = weakref.WeakSet()
         self.last: Callable[[], Any] = _nothing
-        self._around = {w: Steps(w, partial(_begin, self), partial(_exit, self)) for w in (False, True)}
+        self._around = {w: Steps(w, partial(_begin, self), partial(leave_call, self)) for w in (False, True)}
         self._within = {w: Steps(w, partial(_look_for_span, self), _nothing) for w in (False, True)}
 
     @property
@@ -76,12 +78,14 @@ class SdkHooks:
         """Return the SDKs whose request methods are hooked."""
         return tuple(dict.fromkeys(module.__name__.partition(".")[0] for module in self._modules))
 
-    def hook(self, module: ModuleType) -> None:
-        """Hook the client classes of one ``_base_client`` module."""
-        if self._install(module, "request", self._around) and module not in self._modules:
+    def hook(self, module: ModuleType) -> bool:
+        """Hook the client classes of one ``_base_client`` module. Returns whether it has any."""
+        found = self._install(module, "request", self._around)
+        if found and module not in self._modules:
             self._modules.append(module)
         if self.inside:
             self.look_inside()
+        return found
 
     def look_inside(self) -> None:
         """Hook the inner methods too, from the first call on that is traced: others need not pay for it.
@@ -140,7 +144,7 @@ def _begin(owner: SdkHooks, args: Any, kwargs: Any) -> Call | None:
         return None
 
 
-def _exit(owner: SdkHooks, call: Call, result: Any, error: BaseException | None) -> None:
+def leave_call(owner: SdkHooks, call: Call, result: Any, error: BaseException | None) -> None:
     """Close a call. Never raises."""
     handed = owner.handed
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lz_otel._capture.attempt import Attempt, attach, shells
 from lz_otel._capture.call import inner_seen
 from lz_otel._capture.hook import HookedFunctions, Steps
-from lz_otel._ground.guard import guard
+from lz_otel._ground.guard import guard, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,7 @@ class Hooks:
         self._functions = HookedFunctions()
         self._own: dict[tuple[str, bool], Steps] = {}  # around the transports of a module
         self._others = {w: Steps(w, partial(_enter, self), partial(_leave, self, w)) for w in (False, True)}
+        self._made = Steps(False, _client_of, partial(_look_at, self))
         # By identity the transports that were counted: they may be equal to each other, or have no hash
         self._counted: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
@@ -55,16 +56,18 @@ class Hooks:
         name, bodies = module.__name__, shells(module)
         for class_name, method, waits in _POINTS:
             code = _handle_async if waits else _handle
-            short = (code, partial(_begin, self), partial(attach, bodies[waits]))
+            short = (code, partial(begin_attempt, self), partial(attach, bodies[waits]))
             steps = self._own.setdefault((name, waits), self._others[waits]._replace(short=short))
             self._functions.hook(getattr(module, class_name), method, steps)
+        for class_name in ("Client", "AsyncClient"):  # whatever transport they are made with
+            self._functions.hook(getattr(module, class_name), "__init__", self._made)
         self.modules = tuple(dict.fromkeys((*self.modules, name)))
 
     def observe(self, transport: Any) -> bool:
         """Observe a transport of the host's own, by its class.
 
         Returns:
-            Whether it is observed because of that, and was not counted before.
+            Whether it is observed because of that.
         """
         places = (transport, *type(transport).__mro__)
         hooked = False
@@ -76,9 +79,10 @@ class Hooks:
                 behind := getattr(getattr(transport, method, None), "__self__", transport)
             ) is not transport:
                 return self.observe(behind)  # a proxy, which hands out the method of another
-        return hooked and self._is_new(transport)
+        return hooked
 
-    def _is_new(self, transport: Any) -> bool:
+    def is_new(self, transport: Any) -> bool:
+        """Return whether a transport was not counted before."""
         if id(transport) in self._counted:
             return False
         with suppress(TypeError):  # slots without __weakref__: counted each time
@@ -93,7 +97,7 @@ class Hooks:
         self._functions.remove()
 
 
-def _begin(hooks: Hooks, request: Any, started_at: float | None = None) -> Attempt | None:
+def begin_attempt(hooks: Hooks, request: Any, started_at: float | None = None) -> Attempt | None:
     """Return the attempt that this request is, ``None`` for one that is no LLM call. Never raises."""
     begin = hooks.begin
     try:
@@ -143,6 +147,17 @@ async def _handle_async(self: Any, request: Any) -> Any:
     return response
 
 
+def _client_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0]
+
+
+def _look_at(hooks: Hooks, client: Any, _: None, error: BaseException | None) -> None:
+    """Observe the transports of a client that has been made. Never raises."""
+    if error is None and hooks.begin is not None:
+        with guarded("capture"):
+            _observe_all(hooks, client)
+
+
 # --- transports that are not the modules' own -------------------------------------------------
 
 
@@ -152,14 +167,19 @@ def hook_client(hooks: Hooks, client: Any) -> int:
     Returns:
         How many of its transports are observed now beyond those hooked anyway. Never raises.
     """
-    count = 0
     try:
-        for transport in (getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()):
-            if transport is not None and _module_of(client) is not None:
-                count += hooks.observe(transport)
+        return sum(map(hooks.is_new, _observe_all(hooks, client)))
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
-    return count
+        return 0
+
+
+def _observe_all(hooks: Hooks, client: Any) -> list[Any]:
+    """Return the transports of a client that are observed by their class."""
+    if _module_of(client) is None:
+        return []
+    transports = (getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values())
+    return [one for one in transports if one is not None and hooks.observe(one)]
 
 
 def _module_of(thing: Any) -> ModuleType | None:
@@ -205,6 +225,6 @@ def _leave(hooks: Hooks, waits: bool, outer: _Outer, response: Any, error: BaseE
         inner_seen.reset(outer.token)
     if outer.seen or outer.module is None:
         return
-    attempt = _begin(hooks, outer.request, outer.started_at)
+    attempt = begin_attempt(hooks, outer.request, outer.started_at)
     if attempt is not None:
         attach(shells(outer.module)[waits], attempt, response, error)

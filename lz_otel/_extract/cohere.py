@@ -112,8 +112,17 @@ class CohereReader(Reader):
         facts.output_final = facts.output_tokens is not None
 
 
+def _is_cohere(path: str, fields: Fields | None) -> bool:
+    """Return whether a request to a host that is not known is meant for this API."""
+    if "/cohere/" in path:
+        return True
+    if fields is None or not isinstance(fields.model, str):
+        return False
+    return path.endswith("/v2/embed") or (path.endswith("/v2/chat") and bool(fields.messages))
+
+
 def _reader(operation: str, request: Request, provider: str | None, fields: Fields | None) -> Reader | None:
-    if provider != "cohere" and (provider is not None or "/cohere/" not in request.path):
+    if provider != "cohere" and (provider is not None or not _is_cohere(request.path, fields)):
         return None
     facts = Facts("cohere", operation, inference=operation == "chat", llm_call=True)
     return CohereReader(facts, fields)

@@ -70,11 +70,18 @@ def outcome_of(attempt: Attempt) -> Outcome:
         ending, error_type = Ending.ERROR, _provider_error(facts) or str(status)
     elif facts.error_type or facts.error_code:
         ending, error_type = Ending.ERROR, _provider_error(facts) or "_OTHER"
-    elif attempt.how == "closed" and not (facts.terminal or attempt.fully_read()):
+    elif attempt.how == "closed" and not (facts.terminal or _settled(facts) or attempt.fully_read()):
         ending = Ending.ABANDONED
-    elif facts.stream and not facts.terminal and not encoding_failed and facts.llm_call:
+    elif (
+        facts.stream and not (facts.terminal or attempt.how == "closed" or encoding_failed) and facts.llm_call
+    ):
         ending = Ending.INCOMPLETE
     return Outcome(ending, error_type, label, encoding_failed)
+
+
+def _settled(facts: Facts) -> bool:
+    """Return whether the model has ended and its tokens are stated: who leaves then has the whole answer."""
+    return bool(facts.finish_reasons) and facts.output_final
 
 
 def _read_rest(attempt: Attempt) -> None:

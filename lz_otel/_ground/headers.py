@@ -20,7 +20,8 @@ _name = itemgetter(0)
 _MAX_HEADERS = 512
 _MAX_SHAPES, _MAX_SHAPE = 256, 4096
 
-# Exception classes of httpx and httpx2 by name: the two packages share names, not classes.
+# Exception classes by name: httpx and httpx2 share names, not classes. Below them those of urllib3, of
+# aiohttp, and of Python itself.
 _BY_CLASS = {
     "ConnectError": "connect_error",
     "ConnectTimeout": "connect_timeout",
@@ -35,6 +36,23 @@ _BY_CLASS = {
     "UnsupportedProtocol": "protocol_error",
     "ProxyError": "connect_error",
     "CloseError": "other_error",
+    "NewConnectionError": "connect_error",
+    "ConnectTimeoutError": "connect_timeout",
+    "ReadTimeoutError": "read_timeout",
+    "IncompleteRead": "protocol_error",
+    "RemoteDisconnected": "protocol_error",
+    "BadStatusLine": "protocol_error",
+    "ClientConnectorError": "connect_error",
+    "ClientHttpProxyError": "connect_error",
+    "ConnectionTimeoutError": "connect_timeout",
+    "ServerTimeoutError": "read_timeout",
+    "ServerDisconnectedError": "protocol_error",
+    "ClientPayloadError": "protocol_error",
+    "ClientOSError": "read_error",
+    "BrokenPipeError": "write_error",
+    "ConnectionResetError": "read_error",
+    "ConnectionRefusedError": "connect_error",
+    "TimeoutError": "read_timeout",
 }
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", "SystemExit"})
 

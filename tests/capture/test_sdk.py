@@ -144,7 +144,7 @@ def test_a_call_is_one_call_whoever_wraps_the_method(
 def test_a_call_within_the_putting_on_of_hooks() -> None:
     """A signal's handler that calls while its own thread puts hooks on goes on at once."""
     lz_otel.instrument(exporters="none", tracer_provider=provider()[0])
-    hooks = _runtime._sdks
+    hooks = _runtime._clients.sdks
     with hooks._functions._lock, hooks.hooks._functions._lock:
         client().messages.create(**MESSAGE)
     assert hooks.inside

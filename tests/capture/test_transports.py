@@ -100,11 +100,11 @@ def test_a_transport_goes_with_its_client(use: Callable[[], Any]) -> None:
     """
     with capture(strict=True) as seen:
         gc.collect()
-        before = len(_runtime._hooks._counted)
+        before = len(_runtime._clients.http._counted)
         references = [weakref.ref(use()) for _ in range(5)]
         gc.collect()
         assert [None] * 5 == [reference() for reference in references]
-        assert before == len(_runtime._hooks._counted)
+        assert before == len(_runtime._clients.http._counted)
         assert seen.value(DURATION) == 5
 
 

@@ -178,9 +178,9 @@ def test_21_the_hundredth_call_is_as_deep_as_the_first() -> None:
 def test_21_before_the_sdks_are_imported() -> None:
     """(h): instrument() first, then the SDKs: observed; nothing is imported that the host does not import."""
     done = run(PROGRAMS / "sdks_afterwards.py", json.dumps(A_JSON), silent=True)
-    assert [
-        "lz_otel lz_otel: observing httpx2 (and httpx, anthropic, openai when imported); metrics to nowhere"
-    ] == [line for line in done.stdout.splitlines() if line.startswith("lz_otel")]
+    assert ["lz_otel lz_otel: observing httpx2 (and others when they are imported); metrics to nowhere"] == [
+        line for line in done.stdout.splitlines() if line.startswith("lz_otel")
+    ]
 
 
 def test_21_with_neither_sdk_installed() -> None:

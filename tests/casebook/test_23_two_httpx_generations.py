@@ -128,7 +128,7 @@ def test_23_neither_is_a_warning() -> None:
     """Where nothing can be hooked, that is said as a warning, and instrument() returns."""
     done = run(PROGRAMS / "neither_package.py", silent=True)
     [line] = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
-    assert "neither httpx nor httpx2 is installed" in line
+    assert "none of httpx, httpx2, urllib3, aiohttp is installed" in line
 
 
 def test_23_a_version_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_23_status_says_what_is_hooked(caplog: pytest.LogCaptureFixture) -> None
     """A function and a line of the log tell it."""
     caplog.set_level(logging.INFO, logger="lz_otel")
     with observed():
-        assert {"httpx", "httpx2", "anthropic", "openai"} == set(lz_otel.status().hooked)
+        assert {"httpx", "httpx2", "anthropic", "openai"} <= set(lz_otel.status().hooked)
     [line] = [r.getMessage() for r in caplog.records if "observing" in r.getMessage()]
     assert all(name in line for name in ("httpx", "httpx2", "anthropic", "openai"))
 

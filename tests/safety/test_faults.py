@@ -36,12 +36,14 @@ DOORS = {
     "_capture/hook.py:_around": "stands in the place of the host's code",
     "_capture/hook.py:_with_a_cell.<locals>": "the same for a method with a cell",
     "_capture/hook.py:_Reference.__call__": "called by that; it looks at two weak references",
-    "_capture/transports.py:_begin": "the ``try`` around the beginning",
+    "_capture/transports.py:begin_attempt": "the ``try`` around the beginning",
+    "_capture/transports.py:_client_of": "called as a client is made; it returns its argument",
+    "_capture/transports.py:_look_at": "the same; what it calls is a ``try``",
     "_capture/attempt.py:attach": "the ``try`` around the head",
     "_capture/transports.py:_enter": "the same for a transport of the host's own",
     "_capture/transports.py:_leave": "the same at its end",
     "_capture/sdk.py:_begin": "the ``try`` around an SDK's call",
-    "_capture/sdk.py:_exit": "the same at its end",
+    "_capture/sdk.py:leave_call": "the same at its end",
     "_capture/sdk.py:_look_for_span": "the same within",
     "_intake.py:_Redirect.__del__": "called by the interpreter, which prints what it raises; it is a ``try``",
     "_export/prometheus.py:StoreCollector.collect": "called by the host's page; it is a ``try``",
@@ -219,7 +221,7 @@ def test_the_search_sees_a_fault(tmp_path: Path) -> None:
     _runtime.uninstrument()
     before = traffic.host_sees()
     with everything_on(tmp_path):
-        door = next(t for t in targets(traffic.host_sees) if t.name == "_capture/transports.py:_begin")
+        door = next(t for t in targets(traffic.host_sees) if t.name == "_capture/transports.py:begin_attempt")
         with broken(door, Boom(RuntimeError).boom):
             after: Callable[[], Any] = traffic.host_sees
             assert after() != before

@@ -9,7 +9,7 @@ import sys
 
 from tests.casebook.programs.without import without
 
-without("httpx", "httpx2", "anthropic", "openai")
+without("httpx", "httpx2", "urllib3", "aiohttp", "requests", "anthropic", "openai")
 
 import lz_otel
 

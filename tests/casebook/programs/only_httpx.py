@@ -30,4 +30,4 @@ httpx.post(url + "/v1/chat/completions", json=CHAT).read()
 runtime = _runtime.current()
 assert runtime is not None
 assert Capture(runtime.store).value("gen_ai.client.inference.duration") == 2
-assert lz_otel.status().hooked == ("httpx",), lz_otel.status()
+assert {"httpx"} <= set(lz_otel.status().hooked), lz_otel.status()
