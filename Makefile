@@ -5,6 +5,7 @@ ARGS ?=
 VENV := .venv
 LEGACY := .venv-legacy
 APM := .venv-apm
+CLIENTS := .venv-clients
 AUDIT := .venv-audit
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -20,7 +21,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-legacy test-apm peers check lint format types fresh docs bundle alerts corpus fuzz truth bench walk soak \
-        safety pythons lock audit build clean venv venv-legacy venv-apm
+        safety pythons lock audit build clean clients venv venv-legacy venv-apm venv-clients
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,24 +29,29 @@ help: ## List the targets
 demo: venv ## Show it at work: simulator, live table, comparison with the truth (ARGS="--seconds 20")
 	@$(BIN)/lz-otel demo $(ARGS)
 
-test: venv venv-legacy venv-apm ## All tests, those with older SDKs and with APM libraries in environments of their own
+test: venv venv-legacy venv-apm venv-clients ## All tests, those with older SDKs, APM libraries and clients in environments of their own
 	@[ -d .peers ] || [ -n "$$LZ_REQUIRE_PEERS" ] || scripts/fetch-peers || \
 	    echo "lz-otel: no peers; the tests against real servers will be skipped" >&2
 	@echo "== older SDKs (anthropic<1, openai<3 on httpx)"
 	$(LEGACY)/bin/python -m pytest -q tests/sdk $(ARGS)
 	@echo "== APM libraries"
 	$(APM)/bin/python -m pytest -q -n $(WORKERS) tests/apm $(ARGS)
+	@echo "== clients"
+	$(CLIENTS)/bin/python -m pytest -q -n $(WORKERS) tests/clients $(ARGS)
 	@echo "== all"
-	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --ignore tests/apm $(ARGS)
+	$(PY) -m pytest -q -n $(WORKERS) --dist loadfile --ignore tests/apm --ignore tests/clients $(ARGS)
 
 test-unit: venv ## The fast tests only
-	$(PY) -m pytest -q -x tests --ignore tests/apm --ignore tests/sdk --ignore tests/stack --ignore tests/test_packaging.py $(ARGS)
+	$(PY) -m pytest -q -x tests --ignore tests/apm --ignore tests/clients --ignore tests/sdk --ignore tests/stack --ignore tests/test_packaging.py $(ARGS)
 
 test-legacy: venv-legacy ## Only the tests of the older SDKs
 	$(LEGACY)/bin/python -m pytest -q tests/sdk $(ARGS)
 
 test-apm: venv-apm ## Only the tests with real APM libraries (Datadog, New Relic, Sentry, Elastic, Logfire, OpenTelemetry)
 	$(APM)/bin/python -m pytest -q -n $(WORKERS) tests/apm $(ARGS)
+
+clients: venv-clients ## Call with the real clients (google-genai, boto3, cohere, litellm, …), and write docs/clients.md
+	$(CLIENTS)/bin/python scripts/clients.py
 
 peers: ## Fetch the real servers the tests talk to (Prometheus, Alertmanager, VictoriaMetrics, …) into .peers/
 	scripts/fetch-peers
@@ -111,7 +117,7 @@ build: venv ## Wheel and source archive into dist/
 	$(PY) -m hatchling build
 
 clean: ## Remove all that the targets above made
-	rm -rf $(VENV) $(LEGACY) $(APM) $(AUDIT) .venv-3.* .venv-floor .pythons .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) $(LEGACY) $(APM) $(CLIENTS) $(AUDIT) .venv-3.* .venv-floor .pythons .peers .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 
 venv:
 	@scripts/venv $(VENV) requirements/dev.txt
@@ -121,3 +127,6 @@ venv-legacy:
 
 venv-apm:
 	@scripts/venv $(APM) requirements/apm.txt
+
+venv-clients:
+	@scripts/venv $(CLIENTS) requirements/clients.txt

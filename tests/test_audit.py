@@ -35,9 +35,9 @@ def audit(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("said", "status", "strict", "last"),
     [
         ([GOOD], 0, 0, "1 packages checked, none vulnerable"),
-        ([GOOD, BAD], 1, 1, "VULNERABLE: 4 (above)"),
+        ([GOOD, BAD], 1, 1, "VULNERABLE: 5 (above)"),
         ([GOOD, UNKNOWN], 0, 1, "1 packages checked, none vulnerable; NOT checked: 1 packages are not known"),
-        ([BAD, UNKNOWN], 1, 1, "VULNERABLE: 4 (above); not checked: 1 packages are not known"),
+        ([BAD, UNKNOWN], 1, 1, "VULNERABLE: 5 (above); not checked: 1 packages are not known"),
         (
             [UNKNOWN],
             75,
@@ -48,7 +48,8 @@ def audit(monkeypatch: pytest.MonkeyPatch) -> Any:
             SILENT,
             75,
             1,
-            f"NOTHING was checked: no answer for dev.txt, sdk-legacy.txt, apm.txt, audit.txt ({SILENT})",
+            ("NOTHING was checked: no answer for dev.txt, sdk-legacy.txt, apm.txt, clients.txt, audit.txt "
+            f"({SILENT})"),
         ),
         ([], 75, 1, "NOTHING was checked: the locks are empty"),
     ],
