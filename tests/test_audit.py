@@ -48,8 +48,10 @@ def audit(monkeypatch: pytest.MonkeyPatch) -> Any:
             SILENT,
             75,
             1,
-            ("NOTHING was checked: no answer for dev.txt, sdk-legacy.txt, apm.txt, clients.txt, audit.txt "
-            f"({SILENT})"),
+            (
+                "NOTHING was checked: no answer for dev.txt, sdk-legacy.txt, apm.txt, clients.txt, audit.txt "
+                f"({SILENT})"
+            ),
         ),
         ([], 75, 1, "NOTHING was checked: the locks are empty"),
     ],
