@@ -8,6 +8,7 @@ Everything is validated once, at start-up; the documentation page is generated f
 from __future__ import annotations
 
 import ipaddress
+import logging
 import math
 import os
 import re
@@ -18,12 +19,15 @@ from lz_otel.catalogue import MECHANISMS
 from lz_otel.errors import NOT_SHOWN, ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 ExporterName = Literal["prometheus", "otlp", "console", "none"]
 TraceExporterName = Literal["otlp", "console", "none"]
 Conventions = Literal["latest", "1.36", "both"]
 N = TypeVar("N", int, float)
+_LOG = logging.getLogger("lz_otel")
+# What other SDKs' exporters are called, by the names of ours
+_EXPORTERS = {"otlp_proto_http": "otlp", "otlp_proto_grpc": "otlp", "logging": "console", "stdout": "console"}
 _TRUE = ("true", "1", "yes", "on")
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
 # The last label is no number: 256.1.1.1 is a mistaken address, not a name.
@@ -270,11 +274,17 @@ class Settings:
         return any(os.environ.get(name) for name in names)
 
 
-def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings:
+def load(
+    environ: Mapping[str, str] | None = None, unread: Collection[str] = (), **arguments: Any
+) -> Settings:
     """Return the settings in force.
+
+    A variable of OpenTelemetry's own (``OTEL_…``), which other SDKs share, is never an error: what cannot be
+    used of it is one warning.
 
     Args:
         environ: environment to read, by default that of the process.
+        unread: fields whose variables are not looked at.
         **arguments: keyword arguments of ``instrument()``; ``None`` means not given.
 
     Raises:
@@ -291,10 +301,54 @@ def load(environ: Mapping[str, str] | None = None, **arguments: Any) -> Settings
         if given is not None:
             values[setting.field] = _argument(setting, given)
             continue
-        text = environ.get(setting.env, "").strip() or setting.default
-        unset: Any = {} if setting.field == "providers" else None
-        values[setting.field] = _parse(setting, setting.env, text) if text else unset
+        text = "" if setting.field in unread else environ.get(setting.env, "").strip()
+        values[setting.field] = _of_variable(setting, text)
     return Settings(**values)
+
+
+def skip(error: ConfigurationError, instead: str) -> None:
+    """Warn of a variable of OpenTelemetry's own that cannot be used; raise any other error.
+
+    Args:
+        error: what is wrong with which setting.
+        instead: what is done without it.
+    """
+    if not error.setting.startswith("OTEL_"):
+        raise error
+    _LOG.warning("lz_otel: %s. The service goes on; %s", error, instead)
+
+
+def _of_variable(setting: Setting, text: str) -> Any:
+    if text and setting.field in ("exporters", "trace_exporters"):
+        text = _usable(setting, text)
+    if text:
+        try:
+            return _parse(setting, setting.env, text)
+        except ConfigurationError as error:
+            skip(error, f"{setting.default or 'nothing'} holds instead")
+    if setting.default:
+        return setting.parse(setting.default)
+    return {} if setting.field == "providers" else None
+
+
+def _usable(setting: Setting, text: str) -> str:
+    """Return of a list of exporters those that we have, under our names; the others are one warning."""
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    known = dict.fromkeys(_EXPORTERS.get(name, name) for name in names)
+    ours = [name for name in known if _parses(setting, name)]
+    chosen = [name for name in ours if name != "none"] or ours
+    if len(chosen) < len(known):
+        others = "those are left out" if not chosen else f"only {', '.join(chosen)} is used"
+        skip(ConfigurationError(setting.env, _shown(setting, text), setting.allowed), others)
+    return ",".join(chosen)
+
+
+def _parses(setting: Setting, text: str) -> bool:
+    try:
+        setting.parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def named(error: ConfigurationError, arguments: Mapping[str, Any]) -> ConfigurationError:

@@ -18,7 +18,7 @@ from lz_otel import _config, _operation, catalogue
 from lz_otel._capture.clients import LIBRARIES, ClientHooks
 from lz_otel._capture.imports import WhenImported
 from lz_otel._capture.sdk import HandedCalls
-from lz_otel._export import _ends
+from lz_otel._export import _ends, factory
 from lz_otel._export._celery import CeleryHooks
 from lz_otel._export._reloaders import Reloaders
 from lz_otel._extract import candidate
@@ -82,7 +82,6 @@ class _Runtime:
         tracer_provider: TracerProvider | None,
         registry: CollectorRegistry | None,
     ) -> None:
-        from lz_otel._export import factory
         from lz_otel._price.cost import Prices
 
         self.settings = settings
@@ -113,13 +112,14 @@ class _Runtime:
         self.clients = _clients
         made = factory.exporters(self.store, settings, meter_provider, registry)
         self.exporter_names, self.exporters = list(made), list(made.values())
-        self.trace_names = tuple(n for n in settings.trace_exporters or () if n != "none")
+        names = settings.trace_exporters if self.spans is not None or settings.spans == "off" else ()
+        self.trace_names = tuple(n for n in names or () if n != "none")
         self.own_spans: Any = None
         self.http_spans: Any = ()  # instrumentors that we have switched on
         if self.trace_names:
             from lz_otel._export import _sdk_settings
 
-            _sdk_settings.traces().check_settings(self.trace_names)
+            self.trace_names = _sdk_settings.usable(self.trace_names)
         self.audit = factory.audit_log(settings, self.later.listeners)
         self.imports = WhenImported(self.clients.callbacks())
         self.around = (Reloaders(self.exporters), CeleryHooks(self.store, self.ask))
@@ -145,8 +145,8 @@ class _Runtime:
         from lz_otel._export._sdk_settings import check_provider
         from lz_otel._measure.spans import Spans
 
-        if tracer_provider is None:
-            check_provider("tracer_provider", trace.get_tracer_provider)
+        if tracer_provider is None and not check_provider("tracer_provider", trace.get_tracer_provider):
+            return None
         return Spans(tracer_provider, __version__, _is_call)
 
     # --- starting and stopping ----------------------------------------------------------------
@@ -172,7 +172,7 @@ class _Runtime:
         if self.trace_names:
             from lz_otel._export import _sdk_settings
 
-            self.own_spans = _sdk_settings.traces().set_up(self.trace_names)
+            self.own_spans = _sdk_settings.set_up(self.trace_names)
         for exporter in self.exporters:
             exporter.start()
         if self.own_spans is not None or any(hasattr(one, "begin_stop") for one in self.exporters):
@@ -324,7 +324,7 @@ def instrument(
         if _current is not None:
             _LOG.debug("lz_otel: instrument() was called again; nothing to do")
             return _current.status()
-        loaded = _config.load(**settings)
+        loaded = _config.load(None, factory.unread(settings, meter_provider), **settings)
         if loaded.disabled:
             _LOG.info("lz_otel: switched off by OTEL_SDK_DISABLED")
             return Status(False)

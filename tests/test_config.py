@@ -68,21 +68,8 @@ def test_argument_beats_variable_beats_default() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("OTEL_METRICS_EXPORTER", "prometeus", "prometheus, otlp, console"),
-        ("OTEL_METRICS_EXPORTER", "none,otlp", "or none"),
-        ("OTEL_EXPORTER_PROMETHEUS_PORT", "80000", "0 to 65535"),
-        ("OTEL_SDK_DISABLED", "maybe", "true or false"),
-        ("OTEL_METRIC_EXPORT_INTERVAL", "0", "milliseconds from 1"),
         ("LZ_OTEL_MECHANISMS", "symbolic,magic", "symbolic, pruning"),
         ("LZ_OTEL_GENAI_CONVENTIONS", "1.40", "latest, 1.36 or both"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "no such host!", "a host name or IP address"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "256.1.1.1", "a host name or IP address"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost:9464", "without port"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "[::1]", "a host name or IP address"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "a..b", "a host name or IP address"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "-a", "a host name or IP address"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "x" * 64, "a host name or IP address"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "ü" * 64, "a host name or IP address"),
         ("LZ_OTEL_OVERHEAD_SAMPLE", "2", "from 0 to 1"),
         ("LZ_OTEL_MAX_SERIES", "0", "from 1"),
     ],
@@ -100,6 +87,80 @@ def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, al
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
+        ("OTEL_METRICS_EXPORTER", "prometeus", "prometheus, otlp, console"),
+        ("OTEL_EXPORTER_PROMETHEUS_PORT", "80000", "0 to 65535"),
+        ("OTEL_SDK_DISABLED", "maybe", "true or false"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "0", "milliseconds from 1"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "no such host!", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "256.1.1.1", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "localhost:9464", "without port"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "[::1]", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "a..b", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "-a", "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "x" * 64, "a host name or IP address"),
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "ü" * 64, "a host name or IP address"),
+    ],
+)
+def test_a_shared_variable_is_a_warning(
+    name: str, value: str, allowed: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """OpenTelemetry's variables, which other SDKs share, stop no service: one line, and the default holds."""
+    assert load(environ={}) == load(environ={name: value})
+    [line] = [record.getMessage() for record in caplog.records]
+    assert f"{name}={value!r} cannot be used: expected " in line
+    assert allowed in line
+    field = next(setting.field for setting in SETTINGS if setting.env == name)
+    with pytest.raises(ConfigurationError):
+        load(environ={}, **{field: value})
+
+
+@pytest.mark.parametrize(
+    ("value", "metrics", "traces", "told"),
+    [
+        ("otlp_proto_http", ("otlp",), ("otlp",), ""),
+        ("otlp_proto_grpc", ("otlp",), ("otlp",), ""),
+        ("otlp,logging", ("otlp", "console"), ("otlp", "console"), ""),
+        ("console", ("console",), ("console",), ""),
+        ("none", ("none",), ("none",), ""),
+        ("none,otlp", ("otlp",), ("otlp",), "only otlp is used"),
+        ("zipkin", None, None, "those are left out"),
+        ("jaeger,otlp", ("otlp",), ("otlp",), "only otlp is used"),
+        ("prometheus,otlp", ("prometheus", "otlp"), ("otlp",), "only otlp is used"),
+    ],
+)
+def test_exporters_by_the_names_of_other_sdks(
+    value: str, metrics: Any, traces: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What another SDK accepts is understood, or skipped with one line for each variable."""
+    settings = load(environ={"OTEL_METRICS_EXPORTER": value, "OTEL_TRACES_EXPORTER": value})
+    assert (metrics, traces) == (settings.exporters, settings.trace_exporters)
+    assert all(told and told in record.getMessage() for record in caplog.records)
+    assert bool(told) == bool(caplog.records)
+
+
+def test_a_variable_that_means_nothing_here_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Where the application has its own provider no variable for ours is looked at."""
+    settings = load(environ={"OTEL_METRICS_EXPORTER": "zipkin"}, unread=("exporters",))
+    assert (None, []) == (settings.exporters, caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_EXPORTER_PROMETHEUS_HOST", "http://u:CANARY@host"),
+        ("OTEL_METRICS_EXPORTER", "otlp?key=CANARY"),
+    ],
+)
+def test_a_warning_shows_no_secret(name: str, value: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor does the line about a shared variable."""
+    load(environ={name: value})
+    assert f"{name}=(not shown, it may hold a secret) cannot be used" in caplog.text
+    assert "CANARY" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
         ("LZ_OTEL_PROVIDERS", "gateway.test", "host=provider"),
         ("LZ_OTEL_PROVIDERS", "gateway.test:8000=vllm", "without scheme, port and path"),
         ("LZ_OTEL_PROVIDERS", "https://gateway.test=vllm", "without scheme, port and path"),
@@ -109,8 +170,6 @@ def test_errors_name_setting_value_and_what_is_allowed(name: str, value: str, al
         ("LZ_OTEL_PROVIDERS", "a=vllm, CANARY@gateway.test=vllm", "(pair 2 is none)"),
         ("LZ_OTEL_PROVIDERS", "gateway.test=sk-CANARY", "(pair 1 is none)"),
         ("LZ_OTEL_RESPONSE_CACHE_HEADER", "x my cache: CANARY", "'name: value'"),
-        ("OTEL_EXPORTER_PROMETHEUS_HOST", "http://u:CANARY@host", "without port"),
-        ("OTEL_METRICS_EXPORTER", "otlp?key=CANARY", "prometheus, otlp, console"),
     ],
 )
 def test_what_may_be_a_secret_is_not_shown(name: str, value: str, allowed: str) -> None:

@@ -34,6 +34,8 @@ def protocol(signal: str) -> str:
         ConfigurationError: the variable names another one.
     """
     name, text = _variable(signal, "PROTOCOL")
+    if not text and "otlp_proto_grpc" in os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").lower():
+        return "grpc"
     if text and text.lower() not in PROTOCOLS:
         raise ConfigurationError(name, text, " or ".join(PROTOCOLS))
     return text.lower() or "http/protobuf"

@@ -6,8 +6,9 @@ import importlib
 import os
 import re
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from lz_otel._config import skip
 from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -37,12 +38,27 @@ def refused(error: Exception) -> ConfigurationError | None:
     return ConfigurationError(", ".join(names), values, allowed)
 
 
-def traces() -> ModuleType:
-    """Import our module for spans. Some limits of spans are read by the SDK as it is imported.
+def usable(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the exporters of spans; none, and a warning, where their settings cannot be used."""
+    try:
+        _traces().check_settings(names)
+    except ConfigurationError as error:
+        skip(error, "no spans are exported")
+        return ()
+    return names
 
-    Raises:
-        ConfigurationError: the SDK refuses one of them.
-    """
+
+def set_up(names: tuple[str, ...]) -> Any:
+    """Set up exporters of spans (`traces.set_up`), or warn of what the SDK refuses."""
+    try:
+        return _traces().set_up(names) if names else None
+    except ConfigurationError as error:
+        skip(error, "no spans are exported")
+        return None
+
+
+def _traces() -> ModuleType:
+    """Import our module for spans. Some limits of spans are read by the SDK as it is imported."""
     try:
         return importlib.import_module("lz_otel._export.traces")
     except ValueError as error:
@@ -77,12 +93,16 @@ def asked(kind: str, get: Callable[[], T]) -> T:
         raise ConfigurationError(variable, name, allowed) from None
 
 
-def check_provider(kind: str, get: Callable[[], object]) -> None:
-    """Check that `asked` is going to work, without making a provider that has not been asked for yet.
+def check_provider(kind: str, get: Callable[[], object]) -> bool:
+    """Return whether `asked` is going to work, without making a provider that has not been asked for yet.
 
-    Raises:
-        ConfigurationError: no provider of that name is installed, and the application has set none.
+    No provider of that name is installed, and the application has set none: that is a warning.
     """
     name = os.environ.get(f"OTEL_PYTHON_{kind.upper()}")
     if name is not None and not entry_points(group=f"opentelemetry_{kind}", name=name):
-        asked(kind, get)
+        try:
+            asked(kind, get)
+        except ConfigurationError as error:
+            skip(error, "no spans are made")
+            return False
+    return True

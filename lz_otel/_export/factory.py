@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from lz_otel._config import skip
 from lz_otel._export import _ends
+from lz_otel.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from opentelemetry.metrics import MeterProvider
     from prometheus_client import CollectorRegistry
@@ -41,22 +43,33 @@ def exporters(
 ) -> dict[str, Exporter]:
     """Return all exporters that the settings and the application ask for, by name, not started.
 
-    Provider and registry (of prometheus_client) are those that the application has handed over.
-
-    Raises:
-        ConfigurationError: a standard variable of OpenTelemetry cannot be used.
+    Provider and registry (of prometheus_client) are those that the application has handed over. An exporter
+    whose standard variables cannot be used is left out, with a warning.
     """
     names = settings.exporters
     explicit = names is not None
     host_provider = meter_provider or (None if explicit else global_meter_provider())
     if host_provider is None and not explicit:
         names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
-    made = {name: make(name, store, settings, registry) for name in names or () if name != "none"}
+    made = {}
+    for name in names or ():
+        if name != "none":
+            try:
+                made[name] = make(name, store, settings, registry)
+            except ConfigurationError as error:
+                skip(error, f"nothing goes to {name}")
     if host_provider is not None:
         from lz_otel._export.provider import ProviderExporter
 
         made["meter_provider"] = ProviderExporter(store, host_provider)
     return made
+
+
+def unread(arguments: Mapping[str, Any], meter_provider: object) -> tuple[str, ...]:
+    """Return the settings whose variables mean nothing: the application has its own MeterProvider."""
+    if arguments.get("exporters") is None and (meter_provider or global_meter_provider()):
+        return "exporters", "export_interval", "export_timeout", "prometheus_host", "prometheus_port"
+    return ()
 
 
 def make(name: str, store: Store, settings: Settings, registry: CollectorRegistry | None) -> Exporter:
@@ -85,15 +98,18 @@ def make(name: str, store: Store, settings: Settings, registry: CollectorRegistr
 def global_meter_provider() -> MeterProvider | None:
     """Return the MeterProvider that the application has set, or ``None``.
 
-    Raises:
-        ConfigurationError: ``OTEL_PYTHON_METER_PROVIDER`` names one that is not installed or cannot be made.
+    One that ``OTEL_PYTHON_METER_PROVIDER`` names, and that is not installed or cannot be made, is a warning.
     """
     from opentelemetry import metrics
     from opentelemetry.sdk.metrics import MeterProvider
 
     from lz_otel._export._sdk_settings import asked
 
-    provider = asked("meter_provider", metrics.get_meter_provider)
+    try:
+        provider = asked("meter_provider", metrics.get_meter_provider)
+    except ConfigurationError as error:
+        skip(error, "the numbers are exported as if it were not set")
+        return None
     return provider if isinstance(provider, MeterProvider) else None
 
 
