@@ -7,6 +7,7 @@ Everything is validated once, at start-up; the documentation page is generated f
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import logging
 import math
@@ -303,7 +304,18 @@ def load(
             continue
         text = "" if setting.field in unread else environ.get(setting.env, "").strip()
         values[setting.field] = _of_variable(setting, text)
+    _tell_strangers(environ)
     return Settings(**values)
+
+
+def _tell_strangers(environ: Mapping[str, str]) -> None:
+    """Warn of variables that look like ours and are none: a misspelt one would go unnoticed."""
+    known = [setting.env for setting in SETTINGS if setting.env.startswith("LZ_OTEL_")]
+    for name in environ:
+        if name.startswith("LZ_OTEL") and name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            _LOG.warning("lz_otel: %s is no setting: %s", name, meant)
 
 
 def skip(error: ConfigurationError, instead: str) -> None:

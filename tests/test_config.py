@@ -138,6 +138,22 @@ def test_exporters_by_the_names_of_other_sdks(
     assert bool(told) == bool(caplog.records)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("LZ_OTEL_MECHANISM", "did you mean LZ_OTEL_MECHANISMS?"),
+        ("LZ_OTEL_PROVIDER", "did you mean LZ_OTEL_PROVIDERS?"),
+        ("LZ_OTEL_XYZZY_QUUX_FROBNICATE", "known are LZ_OTEL_MECHANISMS, "),
+    ],
+)
+def test_a_misspelt_variable_is_told(name: str, meant: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With the nearest name, and without its value; one of another library is none of our business."""
+    load(environ={name: "CANARY", "LZ_OTHER": "1"})
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"lz_otel: {name} is no setting: {meant}")
+    assert "CANARY" not in line
+
+
 def test_a_variable_that_means_nothing_here_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
     """Where the application has its own provider no variable for ours is looked at."""
     settings = load(environ={"OTEL_METRICS_EXPORTER": "zipkin"}, unread=("exporters",))

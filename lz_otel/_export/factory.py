@@ -51,7 +51,9 @@ def exporters(
     host_provider = meter_provider or (None if explicit else global_meter_provider())
     if host_provider is None and not explicit:
         names = ("prometheus", "otlp") if settings.otlp_endpoint_set else ("prometheus",)
-    made = {}
+    made: dict[str, Exporter] = {}
+    if host_provider is None and not (names and "otlp" in names):
+        _tell_protocol()
     for name in names or ():
         if name != "none":
             try:
@@ -63,6 +65,16 @@ def exporters(
 
         made["meter_provider"] = ProviderExporter(store, host_provider)
     return made
+
+
+def _tell_protocol() -> None:
+    """Warn of a protocol that is not supported, although nothing goes by OTLP yet."""
+    from lz_otel._export import _otlp_settings
+
+    try:
+        _otlp_settings.protocol("metrics")
+    except ConfigurationError as error:
+        skip(error, "nothing could go by OTLP")
 
 
 def unread(arguments: Mapping[str, Any], meter_provider: object) -> tuple[str, ...]:

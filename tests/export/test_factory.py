@@ -47,6 +47,18 @@ def test_what_is_asked_for(
     assert [None] * len(kinds) == [exporter.port for exporter in made.values()]
 
 
+def test_a_protocol_is_told_without_an_endpoint(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever sets one means to push, and would wait for numbers that nobody sends."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+    monkeypatch.setattr(factory, "global_meter_provider", lambda: None)
+    made = factory.exporters(Store(selected("latest")), _config.load(), None, CollectorRegistry())
+    assert ["prometheus"] == list(made)
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL='http/json' cannot be used" in line
+
+
 def test_a_protocol_that_cannot_be_used_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """OTLP's own variables are checked before an exporter is made."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lz_otel._export._sdk_settings import asked, check_provider, refused
 from lz_otel.errors import ConfigurationError
+from tests.processes import run
+
+STARTS = Path(__file__).parent / "programs" / "starts.py"
 
 
 @pytest.mark.parametrize(
@@ -51,3 +55,8 @@ def test_a_provider_is_not_made_to_be_checked(monkeypatch: pytest.MonkeyPatch) -
     assert check_provider("meter_provider", broken)
     monkeypatch.setenv("OTEL_PYTHON_METER_PROVIDER", "nope")
     assert not check_provider("meter_provider", broken)
+
+
+def test_no_shared_variable_stops_a_service() -> None:
+    """With each value that a variable of OpenTelemetry may have, a process starts, and its call is seen."""
+    assert "" == run(STARTS, seconds=120).stdout
