@@ -15,7 +15,6 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Unpack
 
 from lz_otel import _config, _operation, catalogue
-from lz_otel._capture import threads
 from lz_otel._capture.clients import LIBRARIES, ClientHooks
 from lz_otel._capture.imports import WhenImported
 from lz_otel._capture.sdk import HandedCalls
@@ -239,7 +238,6 @@ class _Runtime:
         for hooks in self.around:
             hooks.remove()
         self.clients.remove()
-        threads.remove()
         _ends.remove(self._begin_end)
         self._begin_end(timeout)
         for exporter in self.exporters:
