@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from lz_otel._measure import awaited
 from lz_otel._measure.awaited import Awaited, Begun
+
+if TYPE_CHECKING:
+    import pytest
 
 BEGUN = Begun(1.5, ("chat", "openai", "m", "", ""))
 
