@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lz_otel import _extract
 from lz_otel._backlog import BATCH, MAX_WEIGHT, Backlog
 from lz_otel._capture.attempt import Attempt, Handed
-from lz_otel._capture.call import Call, current_call, current_operation, current_trace
+from lz_otel._capture.call import Call, current_call, current_operation, current_send, current_trace
 from lz_otel._ground.gc_phase import COLLECTING
 from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.headers import is_cancellation, read
@@ -26,30 +26,7 @@ if TYPE_CHECKING:
     from lz_otel._measure.spans import Spans
     from lz_otel._measure.store import Store
 
-_REDIRECT_KEY = "lz_otel.call"
 _MAX_KNOWN, _MAX_PATH = 1024, 512
-
-
-class _Redirect:
-    """Rides on a redirected request, so that the next exchange joins the same call."""
-
-    __slots__ = ("_attempt", "_intake", "call")
-
-    def __init__(self, intake: Intake, attempt: Attempt) -> None:
-        self._intake = intake
-        self._attempt = attempt
-        self.call = attempt.call
-
-    def __del__(self) -> None:
-        try:
-            call = self.call
-            if length_hint(call.once) and call.open <= 0 and call.last is self._attempt:
-                self._intake.backlog.dropped.append(call)
-        except Exception as fault:  # noqa: BLE001 - what a finalizer raises is printed
-            guard.fault("capture", fault)
-            if hasattr(self, "call"):
-                with guarded("capture"):
-                    self._intake.lost(self.call)
 
 
 class Intake:
@@ -102,13 +79,17 @@ class Intake:
         url = http_request.url
         raw_path, _, query = url.raw_path.partition(b"?")  # a query may hold a key: it is not remembered
         address = url.raw_host, raw_path
-        place = self._places.get(address)
+        method = http_request.method
+        runs = method == "POST"  # a model; else an answer may be read again, at a path of its own
+        place = self._places.get(address) if runs else None
         known = place is not None
         if place is None:
             path = raw_path.decode("latin-1")
-            candidates = _extract.candidate("POST", path)
+            candidates = _extract.candidate(method, path)
             if candidates is None:
-                return None
+                runs, candidates = False, _extract.again(method, path)
+            if candidates is None:
+                return self._followed()
             place = url.host, path, candidates
         now = perf_counter() if started_at is None else started_at
         try:
@@ -117,15 +98,17 @@ class Intake:
             body = None
         host, path, candidates = place
         headers = read(http_request.headers)
-        request = Request("POST", host, path, query.decode("latin-1") if query else "", headers, body)
+        request = Request(method, host, path, query.decode("latin-1") if query else "", headers, body)
         call = current_call.get()
         if call is None or call.exited or call.generation != self.generation or not length_hint(call.once):
-            call = self._call_of(http_request, now)
+            call = self._call_of(now)
         attempt = Attempt(self.handed, call, request, candidates, now, now)
         urgent = call.urgent or self._is_urgent(call, now)
         if (urgent or not known) and not self.later.identify(attempt):
             return None
-        if not known and len(self._places) < _MAX_KNOWN and len(raw_path) < _MAX_PATH:
+        if not runs and hasattr(attempt.reader, "sink"):
+            self.backlog.take_turn(urgent=True)  # what the file belongs to may wait to be read
+        if runs and not known and len(self._places) < _MAX_KNOWN and len(raw_path) < _MAX_PATH:
             self._places[address] = place
         if not known and next(self._first, False):
             self.store.add(())  # what waits for the first call may begin, such as threads
@@ -137,13 +120,29 @@ class Intake:
             elif call.attempts == 1:
                 call.first = attempt
                 self._open.add(call)
-            if not call.sdk:
-                attempt.extensions = http_request.extensions
             if self.overhead_sample and self._random() < self.overhead_sample:
                 call.overhead = (call.overhead or 0.0) + perf_counter() - now
         except Exception:
             self.lost(call)
             raise
+        return attempt
+
+    def _followed(self) -> Attempt | None:
+        """Return the attempt that follows a redirect to another kind of path: it is of the same call."""
+        call, send = current_call.get(), current_send.get()
+        if (call is None or call.exited) and send is not None:
+            call = send.call
+        if call is None or call.exited or call.open or call.last is None or not length_hint(call.once):
+            return None
+        last = call.last
+        if call.generation != self.generation or not 300 <= (last.status or 0) < 400:
+            return None
+        now = perf_counter()
+        attempt = Attempt(self.handed, call, last.request, last.candidates, now, now)
+        call.open += 1
+        call.attempts += 1
+        if call.urgent:
+            self.later.identify(attempt)
         return attempt
 
     def _is_urgent(self, call: Call, now: float) -> bool:
@@ -158,14 +157,15 @@ class Intake:
         )
         return call.urgent
 
-    def _call_of(self, http_request: Any, started_at: float) -> Call:
-        """Return the call of a request that no SDK's hook has announced."""
-        redirect = http_request.extensions.get(_REDIRECT_KEY)
-        if redirect is not None:
-            call: Call = redirect.call
-            if length_hint(call.once) and call.generation == self.generation:
-                return call
-        return Call(started_at, False, True, self.generation, current_operation.get())
+    def _call_of(self, started_at: float) -> Call:
+        """Return the call of a request that no SDK's hook has announced: its client's, if one is at work."""
+        send = current_send.get()
+        if send is None or send.token is None:
+            return Call(started_at, False, True, self.generation, current_operation.get())
+        call: Call | None = send.call
+        if call is None or call.generation != self.generation or not length_hint(call.once):
+            call = send.call = Call(started_at, False, False, self.generation, current_operation.get())
+        return call
 
     def _urgent_attempt(self, call: Call, attempt: Attempt) -> None:
         """Note an attempt of a call whose numbers are wanted at once."""
@@ -192,15 +192,15 @@ class Intake:
         call.last = attempt
         backlog.waiting.append(attempt)
         backlog.weight += attempt.weight
-        if call.open <= 0:
-            status = attempt.status
-            if status is not None and 300 <= status < 400 and not call.sdk and "location" in attempt.headers:
-                self._wait_for_redirect(call, attempt)
-            elif call.exited or (call.urgent and self._answered(call, attempt)):
-                self._call_over(call)
-        at_once = call.urgent or (self.at_once and call.exited)
-        if at_once or (call.exited and (len(backlog.waiting) >= BATCH or backlog.weight >= MAX_WEIGHT)):
-            backlog.take_turn(urgent=at_once)  # of an SDK's call: see `call_left`
+        if call.open <= 0 and (call.exited or (call.urgent and self._answered(call, attempt))):
+            self._call_over(call)
+        if call.urgent or call.exited:  # of other calls: see `call_left`
+            self._turn(call.urgent or self.at_once)
+
+    def _turn(self, at_once: bool) -> None:
+        backlog = self.backlog
+        if at_once or len(backlog.waiting) >= BATCH or backlog.weight >= MAX_WEIGHT:
+            backlog.take_turn(urgent=at_once)
         elif backlog.dropped and not COLLECTING:
             backlog.collect_dropped()
 
@@ -211,14 +211,6 @@ class Intake:
         self.backlog.catch_up()
         outcome = attempt.outcome
         return outcome is not None and outcome.ending == Ending.OK and (attempt.status or 500) < 300
-
-    def _wait_for_redirect(self, call: Call, attempt: Attempt) -> None:
-        """Let the next exchange join this call, if the client follows; else it ends as it is."""
-        extensions, attempt.extensions = attempt.extensions, None  # only the request itself may hold it
-        if isinstance(extensions, dict):
-            extensions[_REDIRECT_KEY] = _Redirect(self, attempt)
-        else:
-            self._call_over(call)
 
     # --- calls of SDKs -------------------------------------------------------------------------
 
@@ -237,15 +229,18 @@ class Intake:
             self.spans.sdk_span(call)
 
     def call_left(self, call: Call, error: BaseException | None) -> None:
-        """Note that the SDK's request method was left: by its result, or by an exception."""
+        """Note that the request method, or the client's ``send``, was left: by a result or an exception."""
         call.exited = True
         if call.attempts == 0 or call.generation != self.generation:
             return
-        if error is not None and is_cancellation(error):
-            call.cancelled_at = perf_counter()
+        if error is not None:
+            if is_cancellation(error):
+                call.cancelled_at = perf_counter()
+            elif call.last is not None and 300 <= (call.last.status or 0) < 400:
+                call.raised = type(error).__name__  # too many redirects, or one that cannot be followed
         if call.open <= 0:
             self._call_over(call)
-            self.backlog.take_turn(urgent=call.urgent or self.at_once)
+            self._turn(call.urgent or self.at_once)
 
     def _call_over(self, call: Call) -> None:
         if next(call.once, False):

@@ -6,16 +6,19 @@ thread at a time is here.
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _extract
 from lz_otel._extract import limits
+from lz_otel._extract.elsewhere import LinesReader
 from lz_otel._extract.ending import outcome_of
 from lz_otel._extract.reading import Reading
 from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.headers import NO_HEADERS
 from lz_otel._measure import rules
+from lz_otel._measure.awaited import Awaited, Begun
 from lz_otel.catalogue import GENAI_OPERATIONS, INTERNAL_OVERHEAD, MALFORMED
 from lz_otel.mechanisms import REPLACES, of_effect
 from lz_otel.model import EndedCall, Ending, Facts, Request
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.attempt import Attempt
     from lz_otel._capture.call import Call
+    from lz_otel._extract.elsewhere import Told
     from lz_otel._judge.in_force import MechanismsInForce
     from lz_otel._measure.labels import Labels
     from lz_otel._measure.spans import Spans
@@ -77,6 +81,7 @@ class Later:
         self.legacy = legacy
         self.listeners: list[Callable[[EndedCall], None]] = []
         self.limits: dict[tuple[str, ...], tuple[Mapping[str, str], float]] = {}
+        self.awaited = Awaited()
         self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # common values: mechanisms at 0
 
     # --- reading -----------------------------------------------------------------------------
@@ -104,6 +109,8 @@ class Later:
                 self.judges.begin(attempt.request, facts, attempt.headers)
             except Exception as fault:  # noqa: BLE001 - a mechanism's fault must not lose the call
                 guard.fault("judge", fault)
+        elif isinstance(attempt.reader, LinesReader):
+            attempt.reader.sink = partial(self._lines, attempt)
 
     def attempt(self, attempt: Attempt, rows: list[Any]) -> None:
         """Read an attempt that has ended, say what it came to, and count it."""
@@ -115,7 +122,9 @@ class Later:
             self._open(attempt)
         outcome = attempt.outcome = outcome_of(attempt)
         if not facts.llm_call:
-            if self.judges is not None:
+            if told := getattr(attempt.reader, "told", None):
+                self._told(attempt, rows, told())
+            elif self.judges is not None:
                 self.judges.counted(self._ended(call, attempt, _NOT_NAMED))
             return
         common = self.name(call, facts)
@@ -140,6 +149,8 @@ class Later:
     def _count(self, call: Call, attempt: Attempt, common: tuple[str, ...], rows: list[Any]) -> None:
         started = perf_counter() if call.overhead is not None else 0.0
         ended = self._ended(call, attempt, common)
+        if attempt.reader.background and ended.facts.response_id:
+            self._may_come_again(attempt, ended)
         if self.judges is not None:
             ended.results = self.judges.judge(ended)
             self._start_at_zero(common)
@@ -180,6 +191,8 @@ class Later:
         ended_at = attempt.ended_at
         if call.cancelled_at is not None and ending != Ending.CANCELLED:
             ending, error_type, ended_at = Ending.CANCELLED, "", call.cancelled_at
+        elif call.raised:
+            ending, error_type = Ending.ERROR, call.raised
         labels = self.labels
         ended = EndedCall(
             attempt.request,
@@ -218,6 +231,75 @@ class Later:
             if len(cheaper) > 1:
                 ended.results = [r._replace(saved_usd=None) if r in cheaper[1:] else r for r in ended.results]
         ended.cost = cost
+
+    # --- what is stated elsewhere ----------------------------------------------------------------
+
+    def _may_come_again(self, attempt: Attempt, ended: EndedCall) -> None:
+        """Remember a call that other exchanges tell of: its end, or once more what has been counted here."""
+        host, name = attempt.request.host, ended.facts.response_id or ""
+        if ended.facts.awaited:
+            ended.timed = False
+            self.awaited.begin(host, name, Begun(ended.started_at, ended.common))
+        else:
+            self.awaited.first(host, name)
+
+    def _lines(self, attempt: Attempt, told: list[Told]) -> None:
+        """Count what lines of a file tell, while the file passes."""
+        rows: list[Any] = []
+        self._told(attempt, rows, told)
+        self.store.add(rows)
+
+    def _told(self, attempt: Attempt, rows: list[Any], told: list[Told]) -> None:
+        """Count what an exchange tells of calls that began in others, each once."""
+        host, awaited = attempt.request.host, self.awaited
+        for one in told:
+            begun = awaited.known(host, one.begun)
+            if one.facts.awaited:
+                common = self._common_of(attempt, one, None)
+                rows.append(rules.usage_awaited(common, one.facts.awaited))
+                awaited.begin(host, one.begun, Begun(attempt.call.started_at, common))
+            elif one.also:
+                if begun is not None:
+                    for name in one.also:
+                        awaited.begin(host, name, begun)
+            elif (one.sure or begun is not None) and awaited.first(host, one.key, one.index):
+                self._count_told(attempt, rows, one, begun)
+
+    def _count_told(self, attempt: Attempt, rows: list[Any], told: Told, begun: Begun | None) -> None:
+        facts, labels = told.facts, self.labels
+        ended = EndedCall(
+            attempt.request,
+            facts,
+            attempt.call.started_at if begun is None else begun.started_at,
+            attempt.ended_at if attempt.over else perf_counter(),
+            attempt.status,
+            ending=told.ending,
+            error_type=labels.error_type(told.error_type) if told.error_type else "",
+            common=self._common_of(attempt, told, begun),
+            response_model=labels.response_model(facts.response_model or ""),
+            attempts=0,
+            timed=begun is not None,
+        )
+        with guarded("judge"):
+            self._price(ended)
+        rows += rules.call(ended, self.legacy)
+
+    def _common_of(self, attempt: Attempt, told: Told, begun: Begun | None) -> tuple[str, ...]:
+        """Return the common attributes of a call that began elsewhere, in this process or not."""
+        if begun is not None and not told.batch:
+            return begun.common
+        facts, operation = told.facts, attempt.call.operation
+        common = self.labels.commons[
+            facts.operation,
+            facts.provider,
+            facts.request_model or facts.response_model or "",
+            "" if operation is None else operation.name,
+            "" if operation is None else operation.group,
+        ]
+        if begun is not None:
+            common = (*common[:3], *begun.common[3:])
+        self._start_at_zero(common)
+        return common
 
     # --- names, zeros, limits ------------------------------------------------------------------
 
@@ -279,6 +361,7 @@ class Later:
     def after_fork_in_child(self) -> None:
         """Forget what belongs to the parent."""
         self.limits.clear()
+        self.awaited.clear()
         self._started.clear()
 
 
@@ -288,15 +371,6 @@ def _retry_reason(call: Call, attempt: Attempt) -> str | None:
     text = None if headers.lacks[_RETRY] else headers["x-stainless-retry-count"]
     count = int(text) if text is not None and text.isdecimal() and len(text) < 6 else None
     previous = call.last_status
-    if count is None:
-        return None if previous is None or previous == "3xx" else previous
-    counts = call.retry_counts
-    if counts is None:
-        call.retry_counts = [count]
-        again = False
-    else:
-        again = count in counts
-        counts.append(count)
-    if count == 0 or again:
-        return None
-    return previous or "unknown"
+    if previous is None:  # the first that was seen here; the SDK may have counted more
+        return "unknown" if count else None
+    return None if previous == "3xx" else previous

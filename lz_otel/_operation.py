@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
+from lz_otel._capture import threads
 from lz_otel._capture.call import current_operation
 from lz_otel._extract.ending import failure_reason
 from lz_otel._ground.generators import within, within_async
@@ -120,6 +121,7 @@ class Operation:
         ):  # calls of the entry before may be open: it keeps its own state
             operation = self._latest = self._fresh()
             operation._first_entry = self._first_entry
+        threads.carry()
         operation._begin()
         operation._token = current_operation.set(operation)
         self._entered.append(operation)
@@ -205,7 +207,10 @@ class Operation:
 
     @contextmanager
     def attach(self) -> Iterator[Operation]:
-        """Make this the current operation of another thread (context variables do not follow there)."""
+        """Make this the current operation of another thread (context variables do not follow there).
+
+        What is submitted to a ``ThreadPoolExecutor`` takes it along by itself, by ``run_in_executor`` too.
+        """
         operation = self._latest or self
         token = current_operation.set(operation)
         try:
@@ -310,13 +315,15 @@ class Operation:
             reports.operation_ended(self, seconds, self._calls, self.outcome())
 
     def outcome(self) -> str:
-        """Return ``fast``, ``full``, ``fallback`` or ``error``, from the calls so far."""
+        """Return ``fast``, ``full``, ``fallback``, ``error`` or ``empty``, from the calls so far."""
         calls = self._ended
-        answers = [c for c in calls if _answered(c)]
+        # A stream that the application has left gave it what it wanted of it
+        left = [c for c in calls if c.ending == Ending.ABANDONED and c.rejected is None]
+        answers = [c for c in calls if _answered(c)] or left
         if self._error or (calls and not answers):
             return "error"
         if not calls:
-            return "fast" if self._cache_hit else "full"
+            return "fast" if self._cache_hit else "empty"
         answer = max(answers, key=lambda c: c.ended_at)
         gave_up = any(c.rejected is not None and c.path == "fast" for c in calls)
         lost = any(c.ending == Ending.CANCELLED for c in calls) and answer.path == "full"

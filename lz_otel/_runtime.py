@@ -202,6 +202,7 @@ class _Runtime:
         self.clients.sdks.handed = HandedCalls(
             intake.call_opened, intake.call_entered, intake.call_left, intake.lost, _is_call
         )
+        self.clients.http.left, self.clients.http.lost = intake.call_left, intake.lost
         self.clients.http.begin = intake.begin
 
     def _count_fault(self, where: str) -> None:

@@ -209,7 +209,7 @@ ENGINE_DURATION = Metric(
     (*COMMON, MECHANISM, _closed("cold", ("true", "false"), "the first hit of a request fingerprint")),
     "Time that the fast engine itself reports.", "A", DURATION_BUCKETS,
 )
-_OUTCOME = _closed("outcome", ("fast", "full", "fallback", "error"), "what the operation came to")
+_OUTCOME = _closed("outcome", ("fast", "full", "fallback", "error", "empty"), "what the operation came to")
 OPERATION_DURATION = Metric(
     "lz.operation.duration", HISTOGRAM, "s", (ROUTE, GROUP, _OUTCOME), "Operations, from entry to exit.", "C",
     DURATION_BUCKETS,

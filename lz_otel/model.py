@@ -82,6 +82,7 @@ class Facts(Struct, eq=False):
     output_tokens_by_modality: dict[str, int] | None = None
     counted_tokens: int | None = None  # answer of a count_tokens request
     cost_reported: float | None = None  # USD, where the provider bills and says it
+    awaited: int = 0  # calls that go on: another exchange will state their end
     output_final: bool = False  # output_tokens is the provider's last word, no placeholder
     web_search_requests: int | None = None  # billed per request, apart from tokens
     # Attempts inside this answer that are billed on top of the counts above, as stated
@@ -139,7 +140,8 @@ class EndedCall(Struct, eq=False):
         error_type: value of ``error.type``; empty on success.
         common: values of the common attributes, capped.
         response_model: value of ``gen_ai.response.model``, capped.
-        attempts: HTTP attempts that the call took.
+        attempts: HTTP attempts that the call took; 0 for one whose end another exchange has stated.
+        timed: both of its ends were seen, so it has a duration.
         encoding_failed: the body came in an encoding that could not be undone.
         route, group, session: of the operation, as the application named them; not capped.
         trace_id: of the span in which the call began, where a log wants it.
@@ -173,3 +175,4 @@ class EndedCall(Struct, eq=False):
     stored: bool = False
     cost: Any = None
     rejected: str | None = None
+    timed: bool = True

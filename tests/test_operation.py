@@ -180,7 +180,7 @@ def test_decorator_and_threads() -> None:
 
         assert [work("claude-haiku-5"), work("claude-haiku-5")] == [200, 200]
         assert asyncio.run(work_async()) == "done"
-        assert outcomes(seen) == {("decorated", "full"): 3}
+        assert outcomes(seen) == {("decorated", "full"): 2, ("decorated", "empty"): 1}
 
         with lz_otel.operation("threaded") as op:
 
@@ -359,7 +359,7 @@ def test_a_decorated_generator_gets_what_is_sent_and_thrown() -> None:
         next(failing)
         with pytest.raises(ZeroDivisionError):
             failing.throw(ZeroDivisionError())
-        assert outcomes(seen) == {("pipe", "full"): 1, ("pipe", "error"): 1}
+        assert outcomes(seen) == {("pipe", "empty"): 1, ("pipe", "error"): 1}
 
 
 def test_a_decorated_asynchronous_generator_is_an_operation() -> None:
@@ -421,7 +421,7 @@ def test_a_decorated_asynchronous_generator_gets_what_is_sent_and_thrown() -> No
     assert inspect.isasyncgenfunction(apipe)
     with capture(strict=True) as seen:
         asyncio.run(run())
-        assert outcomes(seen) == {("apipe", "full"): 1, ("apipe", "error"): 1}
+        assert outcomes(seen) == {("apipe", "empty"): 1, ("apipe", "error"): 1}
 
 
 def test_many_at_once_are_not_mixed_up() -> None:
@@ -485,4 +485,4 @@ def test_an_operation_whose_generator_is_closed_is_no_error() -> None:
         generator = answers()
         next(generator)
         generator.close()
-        assert {("stream", "full"): 1} == outcomes(seen)
+        assert {("stream", "empty"): 1} == outcomes(seen)

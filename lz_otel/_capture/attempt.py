@@ -104,7 +104,6 @@ class Attempt(Struct, eq=False):
         ended_at: end of the attempt for the purpose of durations, seconds.
         over: it has ended.
         once: taken by the first of the ways to end.
-        extensions: of the HTTP request: carries the call over a redirect.
     """
 
     handed: Handed
@@ -130,7 +129,6 @@ class Attempt(Struct, eq=False):
     failure: tuple[str, str] | None = None
     over: bool = False
     once: Iterator[bool] = field(default_factory=Once)
-    extensions: Any = None
 
     def head(self, status: int, headers: Any) -> None:
         """Note the response head; ``headers`` as the client's module has them."""

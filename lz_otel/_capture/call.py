@@ -1,7 +1,7 @@
 """One call of the application: the attempts that belong together, and the context variables that say so.
 
-The hook on an official SDK's request method opens a call and closes it; without such a hook each attempt is a
-call of its own.
+The hook on an official SDK's request method opens a call and closes it; without an SDK the first attempt
+that a client sends opens it, and its ``send`` closes it. What is sent without either is one by itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class Call(Struct, eq=False):
     Attributes:
         sdk: an SDK's hook opened it and will close it.
         exited: the hook was left; the call ends with the body of its last attempt.
+        raised: class of what the request method raised after a redirect, which then is no answer.
         generation: of the process: a forked child leaves the calls of its parent alone.
         operation: the operation it belongs to, until that has been handed the ended call.
         open: attempts begun and not ended.
@@ -28,7 +29,6 @@ class Call(Struct, eq=False):
         first, last: the `Attempt` that began first, and the one that ended last.
         common: the values of the common attributes, set by the first attempt.
         last_status: what the attempt before came to.
-        retry_counts: retry counts (``x-stainless-retry-count``) of the attempts so far.
         cancelled_at: when the caller's task was cancelled between attempts.
         urgent: its numbers are wanted at once; asked as it begins.
         overhead: seconds spent inside lz_otel, where that is sampled.
@@ -49,8 +49,8 @@ class Call(Struct, eq=False):
     last: Any = None
     common: tuple[str, ...] | None = None
     last_status: str | None = None
-    retry_counts: list[int] | None = None
     cancelled_at: float | None = None
+    raised: str = ""
     urgent: bool = False
     overhead: float | None = None
     span: Any = None
@@ -61,6 +61,8 @@ class Call(Struct, eq=False):
 
 
 current_call: ContextVar[Call | None] = ContextVar("lz_otel_call", default=None)
+# The client of httpx that is at work here on one request (`transports._Send`)
+current_send: ContextVar[Any] = ContextVar("lz_otel_send", default=None)
 current_operation: ContextVar[Any] = ContextVar("lz_otel_operation", default=None)
 # Set while a custom transport of an instrumented client runs: the innermost transport that
 # sees the request reports it, so that a transport around another is not counted twice.

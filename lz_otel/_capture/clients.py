@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._capture import aiohttp, urllib3
+from lz_otel._capture import aiohttp, threads, urllib3
 from lz_otel._capture.aiohttp import AiohttpHooks
 from lz_otel._capture.boundaries import BOUNDARIES, BoundaryHooks
 from lz_otel._capture.sdk import SdkHooks
@@ -65,3 +65,4 @@ class ClientHooks:
         self.hooked.clear()
         for hooks in (self.sdks, self.http, self._urllib3, self._aiohttp, self._boundaries):
             hooks.remove()
+        threads.remove()

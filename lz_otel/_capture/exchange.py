@@ -33,10 +33,9 @@ class ForeignRequest:
         raw_path: path with the query.
         content: the body, empty where there is none. Raises `ValueError` where it is not known yet.
         headers: its head.
-        extensions: goes on to the request that a redirect makes of this one.
     """
 
-    __slots__ = ("_body", "extensions", "headers", "host", "method", "raw_host", "raw_path")
+    __slots__ = ("_body", "headers", "host", "method", "raw_host", "raw_path")
 
     def __init__(self, method: str, host: str, target: str, headers: RawHeaders, body: Any) -> None:
         self.method = method
@@ -45,7 +44,6 @@ class ForeignRequest:
         self.raw_path = _bytes(target)
         self.headers = headers
         self._body = body
-        self.extensions: dict[str, Any] = {}
 
     @property
     def url(self) -> ForeignRequest:

@@ -3,6 +3,8 @@
 ``HTTPTransport.handle_request`` and ``AsyncHTTPTransport.handle_async_request`` of whichever of the two
 modules is installed, and the same methods of the host's own classes, once a client with a transport of one is
 met. It is functions that are hooked (`hook`), on the class that has them: a transport is never touched.
+``Client.send`` is where a call of a plain client begins and ends: redirects, steps of authentication and
+transports that send again are within it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._capture.attempt import Attempt, attach, shells
-from lz_otel._capture.call import inner_seen
+from lz_otel._capture.call import current_call, current_send, inner_seen
 from lz_otel._capture.hook import HookedFunctions, Steps
 from lz_otel._ground.guard import guard, guarded
 
@@ -23,9 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
+    from lz_otel._capture.call import Call
+
 MODULES = ("httpx", "httpx2")
 # A class, its method, and whether that is awaited
 _POINTS = (("HTTPTransport", "handle_request", False), ("AsyncHTTPTransport", "handle_async_request", True))
+_METHODS = frozenset({"POST", "GET"})
+_CLIENTS = (("Client", False), ("AsyncClient", True))
 
 
 class Hooks:
@@ -34,16 +40,29 @@ class Hooks:
     Attributes:
         begin: asked about each request, with the time it began (``None``: now); gives the attempt to take
             notes in, or ``None`` for a request that is no LLM call. ``None`` while switched off.
+        left: told that a client has left the call it was sending, by its result or by an exception.
+        lost: told of a call that a fault of ours has lost track of.
         modules: the names of the modules whose transports are hooked.
     """
 
     def __init__(self) -> None:
         self.begin: Callable[[Any, float | None], Attempt | None] | None = None
+        self.left: Callable[[Call, BaseException | None], None] | None = None
+        self.lost: Callable[[Call], None] | None = None
         self.modules: tuple[str, ...] = ()
         self._functions = HookedFunctions()
         self._own: dict[tuple[str, bool], Steps] = {}  # around the transports of a module
         self._others = {w: Steps(w, partial(_enter, self), partial(_leave, self, w)) for w in (False, True)}
         self._made = Steps(False, _client_of, partial(_look_at, self))
+        self._sends = {
+            waits: Steps(
+                waits,
+                lambda args, kwargs: _sends(self, *args[1:], **kwargs),
+                partial(_sent, self),
+                (code, partial(_sends, self), partial(_sent, self)),
+            )
+            for waits, code in ((False, _send), (True, _send_async))
+        }
         # By identity the transports that were counted: they may be equal to each other, or have no hash
         self._counted: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
@@ -59,8 +78,9 @@ class Hooks:
             short = (code, partial(begin_attempt, self), partial(attach, bodies[waits]))
             steps = self._own.setdefault((name, waits), self._others[waits]._replace(short=short))
             self._functions.hook(getattr(module, class_name), method, steps)
-        for class_name in ("Client", "AsyncClient"):  # whatever transport they are made with
-            self._functions.hook(getattr(module, class_name), "__init__", self._made)
+        for class_name, waits in _CLIENTS:
+            self._functions.hook(getattr(module, class_name), "__init__", self._made)  # whatever transport
+            self._functions.hook(getattr(module, class_name), "send", self._sends[waits])
         self.modules = tuple(dict.fromkeys((*self.modules, name)))
 
     def observe(self, transport: Any) -> bool:
@@ -91,7 +111,7 @@ class Hooks:
 
     def remove(self) -> None:
         """Take off what is ours; what others have covered stays, switched off."""
-        self.begin = None
+        self.begin = self.left = self.lost = None
         self.modules = ()
         self._counted.clear()
         self._functions.remove()
@@ -101,7 +121,7 @@ def begin_attempt(hooks: Hooks, request: Any, started_at: float | None = None) -
     """Return the attempt that this request is, ``None`` for one that is no LLM call. Never raises."""
     begin = hooks.begin
     try:
-        if begin is None or request.method != "POST":
+        if begin is None or request.method not in _METHODS:
             return None
         attempt = begin(request, started_at)
         if attempt is not None:
@@ -114,7 +134,81 @@ def begin_attempt(hooks: Hooks, request: Any, started_at: float | None = None) -
         return None
 
 
-# The code that the modules' own transports get: nothing is packed on the path of every request.
+# --- a call of a plain client ----------------------------------------------------------------
+
+
+class _Send:
+    """A client at work on one request: what it sends meanwhile is one call, begun by the first attempt."""
+
+    __slots__ = ("call", "token")
+
+    def __init__(self) -> None:
+        self.call: Call | None = None
+        self.token: Any = current_send.set(self)  # last of all: what fails before it leaves nothing behind
+
+
+def _sends(hooks: Hooks, request: Any = None, **_: Any) -> _Send | None:
+    """Note that a client is at work; ``None`` within the call of an SDK or of another client."""
+    try:
+        if hooks.begin is None or request.method != "POST":
+            return None
+        call, outer = current_call.get(), current_send.get()
+        if (call is not None and not call.exited) or (outer is not None and outer.token is not None):
+            return None
+        return _Send()
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        return None
+
+
+def _sent(hooks: Hooks, send: _Send, response: Any, error: BaseException | None) -> None:
+    """Note that it has an answer, whose body may not be read yet, or raises. Never raises."""
+    token, send.token = send.token, None
+    try:
+        try:  # noqa: SIM105 - suppress() costs ten times as much, on every call
+            current_send.reset(token)
+        except ValueError:  # left in another context: the variable dies with that one
+            pass
+        if send.call is not None and hooks.left is not None:
+            hooks.left(send.call, error)
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        guard.fault("capture", fault)
+        if send.call is not None and hooks.lost is not None:
+            with guarded("capture"):
+                hooks.lost(send.call)
+
+
+# The code that the modules' own functions get: nothing is packed on the path of every request.
+
+
+def _send(self: Any, request: Any, **options: Any) -> Any:
+    tools: Any = ("enter", "leave", "original")
+    enter, leave, original = tools
+    send = enter(request)
+    if send is None:
+        return original(self, request, **options)
+    try:
+        response = original(self, request, **options)
+    except BaseException as error:
+        leave(send, None, error)
+        raise
+    leave(send, response, None)
+    return response
+
+
+async def _send_async(self: Any, request: Any, **options: Any) -> Any:
+    tools: Any = ("enter", "leave", "original")
+    enter, leave, original = tools
+    send = enter(request)
+    if send is None:
+        return await original(self, request, **options)
+    try:
+        response = await original(self, request, **options)
+    except BaseException as error:
+        leave(send, None, error)
+        raise
+    leave(send, response, None)
+    return response
 
 
 def _handle(self: Any, request: Any) -> Any:

@@ -41,7 +41,7 @@ def metrics_data(
 ) -> MetricsData:
     """Return all points of a `Store.snapshot`, cumulative over a span (begin and end, Unix nanoseconds).
 
-    Empty values stay as ``""``, so that all points of a metric have the same keys.
+    An attribute without a value is left out: the conventions forbid an empty ``error.type`` (D).
     """
     metrics = [Metric(s.metric.name, s.metric.doc, s.metric.unit, _data(s, span, values)) for s in series]
     return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])
@@ -52,7 +52,7 @@ def _data(series: Series, span: tuple[int, int], values: LabelValues) -> Sum | G
     names = tuple(a.name for a in metric.attributes)
     cumulative = AggregationTemporality.CUMULATIVE
     points = [
-        (dict(zip(names, map(values.__getitem__, labels), strict=True)), value)
+        ({name: values[label] for name, label in zip(names, labels, strict=True) if label}, value)
         for labels, value in series.points
     ]
     if metric.kind == HISTOGRAM:

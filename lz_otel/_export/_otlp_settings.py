@@ -75,6 +75,24 @@ def check(signal: str) -> None:
         raise ConfigurationError(name, _shown(text), allowed)
 
 
+def missing_file(signal: str) -> str | None:
+    """Return the variable and the path of a file of TLS that is not there; ``None`` when all are."""
+    for what in ("CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"):
+        name, path = _variable(signal, what)
+        if path and not os.path.isfile(path):  # noqa: PTH113
+            return f"{name}={path}: there is no such file"
+    return None
+
+
+def warn_of_delta(signal: str) -> str | None:
+    """Return what to tell of a temporality that is asked for and not to be had; ``None`` when it is not."""
+    name = f"OTEL_EXPORTER_OTLP_{signal.upper()}_TEMPORALITY_PREFERENCE"
+    text = os.environ.get(name, "").strip().lower()
+    if text in ("", "cumulative"):
+        return None
+    return f"{name} is not honoured: values stay cumulative (a collector's cumulativetodelta makes deltas)"
+
+
 def _is_url(text: str, with_port: bool = False) -> bool:
     try:
         parts = urlsplit(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 import threading
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -27,6 +28,7 @@ _NAMES = (
     "opentelemetry.exporter.otlp.common.http", "urllib3.connectionpool", "urllib3.util.retry",
     "opentelemetry.util.re",
 )  # fmt: skip
+_LONGEST_PART = 20  # characters of a part of a path that is no key (C)
 _PHRASES = frozenset(status.phrase for status in HTTPStatus)
 _threads: dict[int, str] = {}  # our threads, and the last reason that an exporter gave in each
 
@@ -126,13 +128,24 @@ def session() -> Any:
             try:
                 response = super().send(request, **kwargs)
             except Exception as error:
-                remember(error)
+                missing = [path for path in _files(kwargs) if not os.path.exists(path)]  # noqa: PTH110
+                if missing:
+                    _remember(f"there is no file {missing[0]}, which the settings of TLS name")
+                else:
+                    remember(error)
                 raise
             if response.status_code >= 400:
                 _remember(f"HTTP {response.status_code}")
             return response
 
     return Session()
+
+
+def _files(arguments: dict[str, Any]) -> list[str]:
+    """Return the files of TLS that a request names."""
+    cert = arguments.get("cert")
+    pair = cert if isinstance(cert, tuple) else (cert,)
+    return [path for path in (arguments.get("verify"), *pair) if isinstance(path, str)]
 
 
 def remember(error: BaseException) -> None:
@@ -177,8 +190,11 @@ def _cause(error: BaseException) -> str:
     return type(error).__name__
 
 
-def endpoint(exporter: object) -> str:
-    """Return `` to `` and scheme, host and port of an exporter's endpoint; nothing that could be a secret."""
+def endpoint(exporter: object, reason: str = "") -> str:
+    """Return `` to `` and scheme, host and port of an exporter's endpoint; nothing that could be a secret.
+
+    With a 404 its path too, which that is about; long parts, which may be keys, are hidden.
+    """
     url = getattr(exporter, "_endpoint", None)
     if not isinstance(url, str):
         return ""
@@ -188,7 +204,9 @@ def endpoint(exporter: object) -> str:
     except ValueError:
         return ""
     scheme = f"{parts.scheme}://" if parts.scheme else ""
-    return f" to {scheme}{host}{f':{port}' if port else ''}"
+    segments = parts.path.split("/") if "404" in reason else ()
+    path = "/".join(segment if len(segment) <= _LONGEST_PART else "***" for segment in segments)
+    return f" to {scheme}{host}{f':{port}' if port else ''}{path}"
 
 
 class Outage:
@@ -198,17 +216,17 @@ class Outage:
         self._target = target
         self.on = False
 
-    def note(self, ok: bool, where: str, retry_in: float, last: bool = False) -> None:
+    def note(self, ok: bool, exporter: object, retry_in: float, last: bool = False) -> None:
         """Note that a push went well or not; ``last``: there is no next one."""
         if ok == (not self.on) and (ok or not last):
             return
         self.on = not ok
         if ok:
             # On the level of the outage: where its beginning is logged, its end is.
-            _LOG.warning("%s: pushing%s works again; nothing was lost", self._target, where)
+            _LOG.warning("%s: pushing%s works again; nothing was lost", self._target, endpoint(exporter))
             return
         next_try = f"trying again every {retry_in:g} s, in silence until it works"
         outlook = "the last values are lost" if last else next_try
         reason = take_reason() or "no answer in time"
         text = "%s: pushing%s fails (%s); the service is not affected, %s"
-        _LOG.warning(text, self._target, where, reason, outlook)
+        _LOG.warning(text, self._target, endpoint(exporter, reason), reason, outlook)

@@ -9,7 +9,8 @@ random UUID for each process. One that the user sets is followed by a random par
 (``pod-7/1f3a90c2-9b1e``), because two processes must never write one series.
 
 Endpoint, headers, certificates, compression: the exporter's own ``OTEL_EXPORTER_OTLP_*`` (D).
-Temporality is always cumulative, whatever ``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`` says.
+Temporality is always cumulative; one warning says so where
+``OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE`` asks for another.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from lz_otel._export import _ends, _outage
 from lz_otel._export._convert import metrics_data
 from lz_otel._export._label_values import LabelValues
 from lz_otel._export._listeners import FirstCall
-from lz_otel._export._otlp_settings import exporter_class, protocol
+from lz_otel._export._otlp_settings import exporter_class, missing_file, protocol, warn_of_delta
 from lz_otel._export._resource import Identity
 from lz_otel._export._threads import Flush, start_thread
 from lz_otel._ground.guard import guard, guarded
@@ -260,7 +261,7 @@ class PushExporter:
             guard.lost("push", lost)
         elif stop.is_set():
             return False  # cut short by the end; the last push notes how it went
-        outage.note(ok, _outage.endpoint(exporter), self._interval, last)
+        outage.note(ok, exporter, self._interval, last)
         return ok
 
 
@@ -301,12 +302,20 @@ class OtlpExporter(PushExporter):
         """Make the exporter of the protocol in the environment; see `PushExporter.make_exporter`."""
         chosen = protocol("metrics")
         name = chosen.removesuffix("/protobuf")
+        if name == "grpc" and (missing := missing_file("metrics")):
+            raise FileNotFoundError(missing)  # the exporter would log a traceback, and go on without it
         make = exporter_class("metric_exporter.OTLPMetricExporter", chosen, f"OTLP over {name}")
         arguments: dict[str, Any] = {"timeout": min(timeout_s, _request_timeout())}
         if name == "http" and not any(map(os.environ.get, _CREDENTIAL_PROVIDERS)):
             arguments["session"] = _outage.session()
         exporter: MetricExporter = make(**arguments)
         return exporter
+
+    def start(self) -> None:
+        """Start as `PushExporter.start` does, and refuse aloud what is asked for and not to be had."""
+        if not self._ready and (text := warn_of_delta("metrics")):
+            _LOG.warning("%s: %s", self.target, text)
+        super().start()
 
 
 class ConsoleExporter(PushExporter):

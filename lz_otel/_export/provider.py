@@ -199,7 +199,8 @@ class ProviderExporter:
         return attributes
 
     def _named(self, metric: Metric, labels: tuple[str, ...]) -> dict[str, str]:
-        return dict(zip(self._names[id(metric)], map(self._values.__getitem__, labels), strict=True))
+        names, values = self._names[id(metric)], self._values
+        return {name: values[label] for name, label in zip(names, labels, strict=True) if label}
 
     def _put_off(self, metric: Metric, labels: tuple[str, ...], value: Any) -> None:
         counts, total, _ = value

@@ -75,15 +75,15 @@ class _Watched(SpanExporter):
         if ok == (not self._failing):
             return
         self._failing = not ok
-        where = _outage.endpoint(self._exporter)
         if ok:
-            _LOG.warning("lz_otel: sending spans%s works again", where)
+            _LOG.warning("lz_otel: sending spans%s works again", _outage.endpoint(self._exporter))
             return
         text = (
             "lz_otel: sending spans%s fails (%s); the service is not affected, they are lost and counted in "
             "lz_internal_lost_total until it works. Is the receiver up? Are address and headers right?"
         )
-        _LOG.warning(text, where, _outage.take_reason() or "no answer in time")
+        reason = _outage.take_reason() or "no answer in time"
+        _LOG.warning(text, _outage.endpoint(self._exporter, reason), reason)
 
     def failed(self) -> int:
         """Return how many spans failed in the current thread, and forget it."""

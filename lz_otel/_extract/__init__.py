@@ -15,6 +15,7 @@ from lz_otel._extract import (
     bedrock,
     bedrock_invoke,
     cohere,
+    elsewhere,
     gemini,
     limits,
     ollama,
@@ -28,7 +29,7 @@ from lz_otel._extract.request import identify
 if TYPE_CHECKING:
     from lz_otel._extract.request import Dialect
 
-__all__ = ["candidate", "identify", "limits"]
+__all__ = ["again", "candidate", "identify", "limits"]
 
 # Each dialect with the last segments of its paths, or verbs after a colon; the first that fits is taken.
 _ROWS: tuple[tuple[Dialect, str], ...] = (
@@ -64,10 +65,34 @@ _ROWS: tuple[tuple[Dialect, str], ...] = (
     (ollama.generate, "generate"),
     (ollama.embed, "embed embeddings"),
 )
-_TABLE: dict[str, tuple[Dialect, ...]] = {}
-for _dialect, _segments in _ROWS:
-    for _segment in _segments.split():
-        _TABLE[_segment] = (*_TABLE.get(_segment, ()), _dialect)
+# The same of exchanges that say how a call goes on; a segment with a slash is the one before the last.
+_AGAIN_ROWS: dict[str, tuple[tuple[Dialect, str], ...]] = {
+    "GET": (
+        (elsewhere.response, "responses/"),
+        (elsewhere.run, "runs/"),
+        (elsewhere.interaction, "interactions/"),
+        (elsewhere.batch, "batches/ jobs/"),
+        (elsewhere.lines, "results content :download"),
+    ),
+    "POST": (
+        (elsewhere.run, "submit_tool_outputs cancel"),
+        (elsewhere.response, "cancel"),
+        (elsewhere.interaction, "cancel"),
+        (elsewhere.batch, "batches jobs :batchGenerateContent"),
+    ),
+}
+
+
+def _table(rows: tuple[tuple[Dialect, str], ...]) -> dict[str, tuple[Dialect, ...]]:
+    table: dict[str, tuple[Dialect, ...]] = {}
+    for dialect, segments in rows:
+        for segment in segments.split():
+            table[segment] = (*table.get(segment, ()), dialect)
+    return table
+
+
+_TABLE = _table(_ROWS)
+_AGAIN = {method: _table(rows) for method, rows in _AGAIN_ROWS.items()}
 
 
 def candidate(method: str, path: str) -> tuple[Dialect, ...] | None:
@@ -86,4 +111,21 @@ def candidate(method: str, path: str) -> tuple[Dialect, ...] | None:
         if not tail and path.endswith("/"):
             path = path.rstrip("/")
             return _TABLE.get(path[path.rfind("/") + 1 :])
+    return found
+
+
+def again(method: str, path: str) -> tuple[Dialect, ...] | None:
+    """Return what may read an exchange that runs no model and says how a call goes on: a poll, a file.
+
+    Two or three look-ups, for each ``GET`` of the host, and each ``POST`` that is no `candidate`.
+    """
+    table = _AGAIN.get(method)
+    if table is None:
+        return None
+    head, _, tail = path.rpartition("/")
+    found = table.get(tail)
+    if found is None:
+        found = table.get(head[head.rfind("/") + 1 :] + "/")
+        if found is None and ":" in tail:
+            return table.get(tail[tail.rfind(":") :])
     return found

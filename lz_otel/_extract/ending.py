@@ -66,7 +66,7 @@ def outcome_of(attempt: Attempt) -> Outcome:
     if attempt.failure is not None:
         error_type, label = attempt.failure
         ending = Ending.ERROR if error_type else Ending.CANCELLED
-    elif status is not None and status >= 400:
+    elif status is not None and status >= 300:  # a redirect that nobody follows is no answer either
         ending, error_type = Ending.ERROR, _provider_error(facts) or str(status)
     elif facts.error_type or facts.error_code:
         ending, error_type = Ending.ERROR, _provider_error(facts) or "_OTHER"

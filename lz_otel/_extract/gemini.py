@@ -168,6 +168,7 @@ class _Interaction(Struct, gc=False):
     id: Any = None
     model: Any = None
     status: Any = None
+    background: Any = None
     usage: Any = None
     service_tier: Any = None
     error: Any = None
@@ -222,6 +223,7 @@ class InteractionsReader(Reader):
     def _interaction(self, said: _Interaction, *, in_stream: bool) -> None:
         facts = self.facts
         self._names(said.id, said.model, said.service_tier)
+        self._stored(said.status, said.background is True)
         if said.error is not None:
             self._stated_error(said.error, in_stream=in_stream)
         usage = json_object(said.usage)

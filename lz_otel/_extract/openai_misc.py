@@ -23,6 +23,7 @@ class _Answer(Struct, gc=False):
     usage: Any = None
     error: Any = None
     last_error: Any = None
+    status: Any = None
     service_tier: Any = None
 
 
@@ -74,6 +75,7 @@ class RunReader(Reader):
 
     def _take_answer(self, answer: _Answer) -> int:
         self._names(answer.id, answer.model)
+        self._stored(answer.status, background=True)
         if has_counts(answer.usage):
             read_usage(self, answer.usage)
         if answer.last_error is not None:

@@ -15,7 +15,7 @@ from lz_otel._extract import framing
 from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
-from lz_otel._extract.values import loads, whole_members
+from lz_otel._extract.values import label_name, loads, whole_members
 from lz_otel._extract.writer import MAX_NOTES, FactsWriter
 from lz_otel.catalogue import CHUNK_BUCKETS
 
@@ -30,6 +30,8 @@ _SMALL = 1 << 16
 _GAPS = len(CHUNK_BUCKETS) + 1
 _JSON = "application/json"
 _NO_HEADERS: Mapping[str, str] = {}
+GOES_ON = ("queued", "in_progress", "requires_action", "cancelling")
+"""States of a stored answer that is not whole yet (D)."""
 
 
 class Reader(FactsWriter):
@@ -61,6 +63,8 @@ class Reader(FactsWriter):
     _template = NO_TEMPLATE
     _learned: EventTemplate | None = None  # `_template`, or what it is between two events
     _decoded = 0  # pieces of the body with content that did not match it
+    background = False  # the answer goes on without this exchange, and can be read again
+    state: str | None = None  # what such an answer says of itself
 
     # --- what the host's response calls -------------------------------------------------------
 
@@ -236,6 +240,13 @@ class Reader(FactsWriter):
 
     def _end(self) -> None:
         """After the last byte: sums up what the events said."""
+
+    def _stored(self, state: Any, background: bool) -> None:
+        """Note the state of an answer that can be read again, and whether its end is awaited."""
+        self.state = label_name(state)
+        fields = self.facts.request_fields
+        self.background = background or (fields is not None and fields.background is True)
+        self.facts.awaited = 1 if self.background and self.state in GOES_ON else 0
 
     # --- inner workings -----------------------------------------------------------------------
 

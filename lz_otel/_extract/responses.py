@@ -1,7 +1,7 @@
 """OpenAI Responses (D): ``POST /responses``, ``/responses/compact``, ``/responses/input_tokens``.
 
 Polling, cancelling and re-reading a stored response are no inference: their bodies repeat the
-usage of another call.
+usage of another call (`elsewhere`).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class _Response(Struct, gc=False):
     id: Any = None
     model: Any = None
     status: Any = None
+    background: Any = None
     output: list[_Item] | None = None
     usage: Any = None
     service_tier: Any = None
@@ -106,6 +107,7 @@ class ResponsesReader(Reader):
 
     def _response(self, response: _Response, *, in_stream: bool) -> None:
         self._names(response.id, response.model, response.service_tier)
+        self._stored(response.status, response.background is True)
         self.facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
         read_usage(self, response.usage)
         if response.error is not None:

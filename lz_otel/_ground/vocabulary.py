@@ -27,7 +27,7 @@ STATUSES = (
     "529", "1xx", "2xx", "3xx", "4xx", "5xx", *TRANSPORT_ERRORS,
 )  # fmt: skip
 RETRY_REASONS = (*STATUSES, "unknown")
-USAGE_MISSING = ("ended_early", "not_requested", "not_sent", "malformed", "compressed")
+USAGE_MISSING = ("ended_early", "not_requested", "not_sent", "malformed", "compressed", "later")
 MISS_REASONS = (
     "first_use", "expired", "model_changed", "tools_changed", "system_changed", "history_changed",
     "below_minimum", "no_breakpoint", "unknown",

@@ -62,8 +62,8 @@ def call(ended: EndedCall, legacy: bool = False) -> list[Row]:
     )
     duration = max(0.0, ended.ended_at - ended.started_at)
     metric = c.INFERENCE_DURATION if facts.inference else c.GENAI_OPERATION_DURATION
-    rows: list[Row] = [(metric, shared, duration)]
-    if legacy:
+    rows: list[Row] = [(metric, shared, duration)] if ended.timed else []
+    if legacy and ended.timed:
         rows.append((c.LEGACY_GENAI_OPERATION_DURATION, (*shared, common[1]), duration))
     if not ended.stored:
         if facts.stream:
@@ -118,10 +118,17 @@ def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
         for kind, tokens in (("input", facts.input_tokens), ("output", facts.output_tokens)):
             if tokens is not None and (kind == "input" or facts.output_final):
                 rows.append((c.LEGACY_TOKEN_USAGE, (*base, ended.common[1], kind), float(tokens)))
-    if facts.inference and not facts.usage_seen:
+    if facts.awaited:
+        rows.append(usage_awaited(ended.common, facts.awaited))
+    elif facts.inference and not facts.usage_seen and (ended.attempts or not ended.timed):  # else it was told
         reason = usage_missing_reason(ended)
         if reason is not None:
             rows.append((c.USAGE_MISSING_CALLS, (*ended.common, reason), 1.0))
+
+
+def usage_awaited(common: tuple[str, ...], calls: int) -> Row:
+    """Count calls whose usage another exchange will state."""
+    return c.USAGE_MISSING_CALLS, (*common, "later"), float(calls)
 
 
 def _by_modality(

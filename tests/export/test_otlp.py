@@ -152,22 +152,22 @@ def test_our_push_is_not_observed() -> None:
     assert ([False], {"lz-otel-push"}) == (memory.observed, memory.threads)
 
 
-def test_empty_values_keep_their_keys() -> None:
-    """All points of a metric have the same attribute keys; a value that does not apply is the empty text."""
+def test_no_attribute_is_sent_empty() -> None:
+    """An attribute without a value is left out, such as ``error.type`` of a call that went well."""
     memory = Memory()
-    exporter = memory.exporter(filled(), 3600)
+    exporter = memory.exporter(store(), 3600)
     exporter.start()
     exporter.stop()
-    keys = {}
-    for metric in memory.given[0].resource_metrics[0].scope_metrics[0].metrics:
-        for point in metric.data.data_points:
-            keys.setdefault(metric.name, set()).add(tuple(point.attributes))
-    assert {m.name: {tuple(a.name for a in m.attributes)} for m in catalogue.selected("latest")}.items() <= {
-        **keys,
-        "gen_ai.client.operation.duration": {
-            tuple(a.name for a in catalogue.GENAI_OPERATION_DURATION.attributes)
-        },
-    }.items()
+    points = [
+        (metric.name, dict(point.attributes))
+        for metric in memory.given[0].resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.data.data_points
+    ]
+    assert [] == [point for point in points if "" in point[1].values()]
+    durations = [attributes for name, attributes in points if name == DURATION.name]
+    assert durations
+    assert not any("error.type" in attributes or "lz.route" in attributes for attributes in durations)
+    assert all({"gen_ai.request.model", "lz.ending"} <= set(attributes) for attributes in durations)
 
 
 def test_resource_is_the_sdks(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,8 @@ def test_an_outage_is_two_lines(
     first, second = [(r.name, r.levelno, r.getMessage()) for r in caplog.records]
     assert [("lz_otel", logging.WARNING)] * 2 == [first[:2], second[:2]]
     assert reason in first[2]
-    assert f"to {receiver.endpoint} fails" in first[2]
+    path = "/v1/metrics" if fault == "404" else ""
+    assert f"to {receiver.endpoint}{path} fails" in first[2]
     assert "works again" in second[2]
     assert [10] == list(receiver.last(DURATION.name).values())
 
@@ -315,7 +316,35 @@ def test_a_bad_certificate_is_one_warning(
     until(lambda: caplog.records, "no warning")
     exporter.stop(20)
     assert 2 == len(caplog.records)
+    assert "(there is no file /nowhere/ca.pem, which the settings of TLS name)" in caplog.text
     assert "the last values are lost" in caplog.records[1].getMessage()
+
+
+def test_a_bad_certificate_of_grpc_is_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read once, at the start, is told at the start, with the variable and the path."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE", "/nowhere/ca.pem")
+    OtlpExporter(store(), 3600).start()
+    [record] = caplog.records
+    assert (
+        "OTEL_EXPORTER_OTLP_METRICS_CERTIFICATE=/nowhere/ca.pem: there is no such file" in record.getMessage()
+    )
+
+
+def test_delta_is_refused_aloud(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asks for delta temporality is told that values stay cumulative."""
+    monkeypatch.setenv(VARIABLE, receiver.endpoint)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "Delta")
+    exporter = OtlpExporter(store(), 3600)
+    exporter.start()
+    exporter.start()
+    exporter.stop(20)
+    [record] = caplog.records
+    assert "TEMPORALITY_PREFERENCE is not honoured: values stay cumulative" in record.getMessage()
 
 
 def test_tls_and_names_that_fail_are_told_alike(

@@ -28,6 +28,16 @@ def test_endpoint_shows_no_secret(url: object, wanted: str) -> None:
     assert wanted == endpoint(exporter)
 
 
+def test_a_404_names_the_path_that_was_asked() -> None:
+    """A path that is doubled by the exporter is seen in the warning; a part that may be a key is not."""
+    url = "http://user:secret@localhost:4318/v1/metrics/v1/metrics?key=secret"
+    exporter = type("Exporter", (), {"_endpoint": url})()
+    assert " to http://localhost:4318/v1/metrics/v1/metrics" == endpoint(exporter, "HTTP 404")
+    assert " to http://localhost:4318" == endpoint(exporter, "HTTP 401")
+    exporter._endpoint = "http://localhost/otlp/0123456789abcdef0123456789/v1/metrics"
+    assert " to http://localhost/otlp/***/v1/metrics" == endpoint(exporter, "HTTP 404")
+
+
 def test_cause_finds_the_systems_error() -> None:
     """The reason is the outermost class and the system's own words; texts of exceptions are left out."""
     inner = ConnectionRefusedError(111, "Connection refused")
