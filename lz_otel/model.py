@@ -82,6 +82,7 @@ class Facts(Struct, eq=False):
     output_tokens_by_modality: dict[str, int] | None = None
     counted_tokens: int | None = None  # answer of a count_tokens request
     cost_reported: float | None = None  # USD, where the provider bills and says it
+    settled: bool = True  # False: the counts contradict each other, or a total holds more than they name
     output_final: bool = False  # output_tokens is the provider's last word, no placeholder
     web_search_requests: int | None = None  # billed per request, apart from tokens
     # Attempts inside this answer that are billed on top of the counts above, as stated
@@ -99,6 +100,7 @@ class Facts(Struct, eq=False):
     layer_zero: dict[str, Any] | None = None  # usage.layer_zero (001, C)
     # Timing of content, set while the body is read
     first_content_at: float | None = None
+    first_visible_at: float | None = None  # text or tool input, not thinking
     last_content_at: float | None = None
     content_events: int = 0
     chunk_gaps: Any = None  # aggregated gaps between content pieces, or None

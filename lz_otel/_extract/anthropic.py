@@ -1,7 +1,7 @@
 """Anthropic Messages, on whatever host they are served (D: the Messages API).
 
 First party, gateways, Vertex ``rawPredict``, Foundry and Bedrock Mantle all answer alike.
-``usage`` of ``message_delta`` is cumulative: each value it states replaces the earlier one.
+``usage`` of ``message_delta`` is cumulative.
 The output count of ``message_start`` is a placeholder, so it is kept but not final.
 """
 
@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
+from lz_otel._extract.usage import settle, state
 from lz_otel._extract.values import json_object, json_objects, label_name, loads
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
@@ -68,7 +69,6 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 class MessagesReader(Reader):
     """Answers of the Messages API, plain and streamed."""
 
-    _usage: dict[str, Any] | None = None
     _ends = False  # the final output count was stated
 
     def _event(self, name: bytes, data: bytes) -> int:
@@ -118,6 +118,7 @@ class MessagesReader(Reader):
             self._stated(event.usage, final=True)
         elif kind == "message_stop":
             facts.terminal = True
+            self._stated(event.usage, final=True)
         elif kind == "error":
             self._stated_error(event.error, in_stream=True)
         return 0
@@ -159,14 +160,8 @@ class MessagesReader(Reader):
             self.facts.cache_diagnosis = label_name(reason)
 
     def _stated(self, usage: Any, *, final: bool) -> None:
-        """Take over what a usage object states; null and absent values leave the earlier ones."""
-        if type(usage) is dict:
-            if self._usage is None:
-                self._usage = usage
-            else:
-                self._usage.update({key: value for key, value in usage.items() if value is not None})
-        elif usage is not None:
-            self._note("usage")
+        """Take over what a usage object states."""
+        state(self, usage)
         if final and self._usage is not None and self._usage.get("output_tokens") is not None:
             self._ends = True
 
@@ -178,17 +173,20 @@ class MessagesReader(Reader):
         uncached, read, written, facts.output_tokens = self._counts(
             usage, "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"
         )
+        split = usage.get("cache_creation")
+        if type(split) is dict:
+            facts.cache_write_5m_tokens, facts.cache_write_1h_tokens = short, long = self._counts(
+                split, "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
+            )
+            if written is None and (short is not None or long is not None):
+                written = (short or 0) + (long or 0)  # the one is the sum of the others (D)
         facts.cache_read_tokens, facts.cache_write_tokens = read, written
         if uncached is not None:
             facts.input_tokens = uncached + (read or 0) + (written or 0)
-        split = usage.get("cache_creation")
-        if type(split) is dict:
-            facts.cache_write_5m_tokens, facts.cache_write_1h_tokens = self._counts(
-                split, "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
-            )
         details = usage.get("output_tokens_details")
         if type(details) is dict:
             facts.reasoning_tokens = self._count(details, "thinking_tokens")
+            settle(self, None, (), ())
         tools = usage.get("server_tool_use")
         if type(tools) is dict:
             facts.web_search_requests = self._count(tools, "web_search_requests")

@@ -48,10 +48,10 @@ class OllamaReader(Reader):
             facts.terminal = True
             self._names(reason=line.done_reason)
         if line.done is True or facts.operation == "embeddings":
-            self._usage(line)
+            self._counts_of(line)
         return content
 
-    def _usage(self, line: _Line) -> None:
+    def _counts_of(self, line: _Line) -> None:
         facts = self.facts
         stated = {"input": line.prompt_eval_count, "output": line.eval_count}
         facts.input_tokens, facts.output_tokens = self._counts(stated, "input", "output")

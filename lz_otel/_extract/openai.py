@@ -15,7 +15,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment
-from lz_otel._extract.usage import has_counts, read_usage
+from lz_otel._extract.usage import has_counts, read_usage, state
 from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
@@ -42,6 +42,8 @@ class _Choice(Struct, gc=False):
     message: _Said | None = None
     text: Any = None
     finish_reason: Any = None
+    usage: Any = None  # Moonshot
+    error: Any = None  # OpenRouter
 
 
 class _Chunk(Struct, gc=False):
@@ -63,6 +65,12 @@ class _Whole(_Chunk, gc=False):
 class _PlainChoice(Struct, gc=False):
     delta: _Said | None = None
     finish_reason: Any = None
+    usage: Any = None
+    error: Any = None
+
+    def goes_on(self) -> bool:
+        """Return whether nothing is said besides the delta."""
+        return self.finish_reason is None and self.usage is None and self.error is None
 
 
 class _PlainChunk(Struct, gc=False):
@@ -80,7 +88,6 @@ class ChatReader(Reader):
 
     _ANSWER = _WHOLE
     _decoder: msgspec.json.Decoder[Any] = _WHOLE  # once id and model are known, chunks are read without them
-    _usage: Any = None
     _usage_ends = False  # the usage came on its own, after the last choice
 
     def _event(self, name: bytes, data: bytes) -> int:
@@ -91,7 +98,7 @@ class ChatReader(Reader):
                 choices = plain.choices
                 if choices and len(choices) == 1 and plain.usage is None:
                     said = choices[0].delta
-                    if said is not None and choices[0].finish_reason is None:
+                    if said is not None and choices[0].goes_on():
                         content = said.content
                         if type(content) is str and content:
                             if self.facts.text_sink is not None:
@@ -124,6 +131,8 @@ class ChatReader(Reader):
                     content += self._text(choice.text)
                 if choice.finish_reason is not None:
                     self._choice_ended(choice.index, choice.finish_reason)
+                if choice.usage is not None or choice.error is not None:
+                    self._beside_choice(choice, in_stream=True)
         elif chunk.value:
             content += self._text(chunk.value)
         elif choices is None and chunk.error is None and chunk.usage is None:
@@ -145,11 +154,18 @@ class ChatReader(Reader):
             found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
         return 1 if found else 0
 
+    def _beside_choice(self, choice: _Choice, *, in_stream: bool) -> None:
+        """Read what some say in a choice, others next to it."""
+        if has_counts(choice.usage):
+            state(self, choice.usage)
+        if choice.error is not None:
+            self._stated_error(choice.error, in_stream=in_stream)
+
     def _besides(self, chunk: _Chunk) -> None:
         groq = json_object(chunk.x_groq)
         usage = chunk.usage if chunk.usage is not None else groq.get("usage")
         if usage is not None and (has_counts(usage) or self._usage is None):
-            self._usage = usage
+            state(self, usage)
             self._usage_ends = not chunk.choices
         error = chunk.error if chunk.error is not None else groq.get("error")
         if error is not None:
@@ -177,8 +193,11 @@ class ChatReader(Reader):
             else:
                 content += self._text(choice.text)
             self._choice_ended(choice.index, choice.finish_reason)
+            if choice.usage is not None or choice.error is not None:
+                self._beside_choice(choice, in_stream=False)
         self._identity(answer)
-        self._usage, self._usage_ends = answer.usage, True
+        state(self, answer.usage)
+        self._usage_ends = True
         if answer.error is not None:
             self._stated_error(answer.error)
         return content

@@ -17,7 +17,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.openai import cache_diagnosis
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, deployment
-from lz_otel._extract.usage import read_usage
+from lz_otel._extract.usage import read_usage, state
 from lz_otel._extract.values import json_object, model_name
 from lz_otel.model import Facts, Request
 
@@ -33,6 +33,7 @@ class _Event(Struct, gc=False):
     failure: Any = field(default=None, name="error")
     code: Any = None
     message: Any = None
+    usage: Any = None
 
 
 class _Item(Struct, gc=False):
@@ -83,6 +84,7 @@ class ResponsesReader(Reader):
             if response is None:
                 self._note("event")
                 return 0
+            state(self, event.usage)
             self._response(response, in_stream=True)
             if kind in _ENDS:
                 self.facts.terminal = True
@@ -107,7 +109,8 @@ class ResponsesReader(Reader):
     def _response(self, response: _Response, *, in_stream: bool) -> None:
         self._names(response.id, response.model, response.service_tier)
         self.facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
-        read_usage(self, response.usage)
+        state(self, response.usage)
+        read_usage(self, self._usage)
         if response.error is not None:
             self._stated_error(response.error, in_stream=in_stream)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lz_otel._extract.provider_error import ProviderError, provider_error
-from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name
+from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name, token_count
 from lz_otel._ground.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class FactsWriter:
 
     _status = 200
     _attempts = 0
+    _usage: dict[str, Any] | None = None  # what usage objects have stated so far (`usage.state`)
     _reasons: dict[int, str] = {}  # noqa: RUF012 - replaced, never added to
 
     def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
@@ -70,8 +71,10 @@ class FactsWriter:
         value = usage.get(key)
         if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
             return value
-        self._note("usage")
-        return None
+        found = token_count(value)
+        if found is None:
+            self._note("usage")
+        return found
 
     def _counts(self, usage: dict[str, Any], *keys: str) -> list[int | None]:
         """Return counts of a usage object, as `_count` does."""
@@ -81,8 +84,7 @@ class FactsWriter:
             if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
                 counts.append(value)
             else:
-                self._note("usage")
-                counts.append(None)
+                counts.append(self._count(usage, key))
         return counts
 
     def _names(

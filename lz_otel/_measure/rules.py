@@ -107,12 +107,8 @@ def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
                 rows.append((c.REASONING_TOKENS, text, float(facts.reasoning_tokens)))
         read, written = facts.cache_read_tokens, facts.cache_write_tokens
         if read is not None:
-            if whole is not None and read > whole:  # parts add up to the whole, whatever a server says
-                read = whole
             rows.append((c.CACHE_READ_TOKENS, text, float(read)))
         if written is not None:
-            if whole is not None and written > whole - (read or 0):
-                written = whole - (read or 0)
             rows.append((c.CACHE_WRITE_TOKENS, text, float(written)))
     if legacy:
         for kind, tokens in (("input", facts.input_tokens), ("output", facts.output_tokens)):
