@@ -90,7 +90,7 @@ class MessagesReader(Reader):
                 if type(text) is str:
                     self._only_text = text
                 return self._text(text)
-            return 1 if delta.partial_json or delta.thinking else 0
+            return 1 if delta.partial_json else self._thought(delta.thinking)
         return self._other_event(name, data)
 
     def _other_event(self, name: bytes, data: bytes) -> int:
@@ -106,6 +106,8 @@ class MessagesReader(Reader):
             block = json_object(event.content_block)
             if block.get("type") == "fallback":
                 self._names(model=json_object(block.get("to")).get("model"))
+            if block.get("type") == "redacted_thinking":
+                return self._thought(True)
             return self._text(block.get("text"))
         if kind == "message_start":
             message = self._decode(_MESSAGE, bytes(event.message))
@@ -145,7 +147,7 @@ class MessagesReader(Reader):
                         self._texts.append(block.text)
             elif block.type == "thinking":
                 content = content or bool(block.thinking)
-            elif block.type not in ("redacted_thinking", "fallback"):
+            elif block.type != "fallback":
                 content = True
         self.facts.has_content = content
         self._end()

@@ -63,8 +63,10 @@ class ConverseReader(Reader):
             text = delta.get("text")
             if text:
                 return self._text(text)
-            thought = json_object(delta.get("reasoningContent")).get("text")
-            return 1 if thought or json_object(delta.get("toolUse")).get("input") else 0
+            if json_object(delta.get("toolUse")).get("input"):
+                return 1
+            thought = json_object(delta.get("reasoningContent"))
+            return self._thought(thought.get("text") or thought.get("redactedContent"))
         if name == b"messageStop":
             self._names(reason=event.stop)
         elif name == b"metadata":
@@ -77,7 +79,10 @@ class ConverseReader(Reader):
         blocks = json_object(json_object(answer.output).get("message")).get("content")
         content = 0
         for block in json_objects(blocks, 10_000):
-            thought = json_object(json_object(block.get("reasoningContent")).get("reasoningText")).get("text")
+            thinking = json_object(block.get("reasoningContent"))
+            thought = json_object(thinking.get("reasoningText")).get("text") or thinking.get(
+                "redactedContent"
+            )
             content += self._text(block.get("text")) + bool(thought or "toolUse" in block)
         self._names(reason=answer.stop)
         self._tier(answer.tier)

@@ -76,7 +76,9 @@ class CohereReader(Reader):
         content = json_object(message.get("content"))
         if content.get("text"):
             return self._text(content["text"])
-        if content.get("thinking") or message.get("tool_plan"):
+        if content.get("thinking"):
+            return self._thought(True)
+        if message.get("tool_plan"):
             return 1
         calls = json_object(message.get("tool_calls"))
         return 1 if json_object(calls.get("function")).get("arguments") else 0

@@ -74,12 +74,12 @@ class GenerateReader(Reader):
             facts.terminal = True
         if chunk.usage is not None:
             state(self, chunk.usage)
-        return 1 if content else 0
+        return content
 
     def _part(self, part: dict[str, Any]) -> int:
         text = part.get("text")
         if text:
-            return 1 if part.get("thought") is True else self._text(text)
+            return self._thought(True) if part.get("thought") is True else self._text(text)
         return 1 if any(part.get(key) is not None for key in _CONTENT) else 0
 
     def _document(self, body: bytes) -> bool:
@@ -191,7 +191,9 @@ class InteractionsReader(Reader):
         delta = json_object(event.delta)
         if delta.get("type") == "text":
             return self._text(delta.get("text"))
-        return 1 if delta.get("arguments") or json_object(delta.get("content")).get("text") else 0
+        if delta.get("arguments"):
+            return 1
+        return self._thought(json_object(delta.get("content")).get("text"))
 
     def _take_answer(self, answer: _Interaction) -> int:
         self._interaction(answer, in_stream=False)

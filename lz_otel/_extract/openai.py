@@ -12,11 +12,19 @@ import msgspec
 from msgspec import Struct
 
 from lz_otel._extract.hosts import OTHER
-from lz_otel._extract.provider_error import provider_error
+from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment
 from lz_otel._extract.usage import has_counts, read_usage, state
-from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
+from lz_otel._extract.values import (
+    error_word,
+    json_object,
+    json_objects,
+    label_name,
+    loads,
+    model_name,
+    nonempty_text,
+)
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
@@ -29,11 +37,15 @@ class _Said(Struct, gc=False):
     tool_calls: Any = None
     function_call: Any = None
     audio: Any = None
+    reasoning_details: Any = None
 
     def more(self) -> int:
-        """1 when there is content besides ``content``."""
-        thoughts = self.reasoning_content or self.reasoning
-        return 1 if self.tool_calls or thoughts or self.refusal or self.function_call or self.audio else 0
+        """1 when there is content besides ``content`` and thinking."""
+        return 1 if self.tool_calls or self.refusal or self.function_call or self.audio else 0
+
+    def thoughts(self) -> Any:
+        """Return what is truthy when it thinks."""
+        return self.reasoning_content or self.reasoning or self.reasoning_details
 
 
 class _Choice(Struct, gc=False):
@@ -60,6 +72,9 @@ class _Whole(_Chunk, gc=False):
     model: Any = None
     provider: Any = None
     prompt_cache_diagnostics: Any = None
+    object: Any = None
+    type: Any = None
+    message: Any = None
 
 
 class _PlainChoice(Struct, gc=False):
@@ -126,7 +141,7 @@ class ChatReader(Reader):
             for choice in choices:
                 said = choice.delta
                 if said is not None:
-                    content += self._said(said.content) if said.content else said.more()
+                    content += self._said(said.content) or said.more() or self._thought(said.thoughts())
                 elif choice.text:
                     content += self._text(choice.text)
                 if choice.finish_reason is not None:
@@ -149,10 +164,10 @@ class ChatReader(Reader):
         """Content is a string, or (Mistral) a list of parts."""
         if type(content) is not list:
             return self._text(content)
-        found = 0
-        for part in json_objects(content, 64):
-            found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
-        return 1 if found else 0
+        parts = json_objects(content, 64)
+        if sum(self._text(part.get("text")) for part in parts):
+            return 1
+        return self._thought(any(part.get("thinking") for part in parts))
 
     def _beside_choice(self, choice: _Choice, *, in_stream: bool) -> None:
         """Read what some say in a choice, others next to it."""
@@ -189,7 +204,7 @@ class ChatReader(Reader):
         for choice in answer.choices or ():
             said = choice.message or choice.delta
             if said is not None:
-                content += self._said(said.content) + said.more()
+                content += self._said(said.content) + said.more() + self._thought(said.thoughts())
             else:
                 content += self._text(choice.text)
             self._choice_ended(choice.index, choice.finish_reason)
@@ -200,6 +215,10 @@ class ChatReader(Reader):
         self._usage_ends = True
         if answer.error is not None:
             self._stated_error(answer.error)
+        elif answer.object == "error":  # vLLM, with a status of 200
+            self._error(
+                ProviderError(error_word(answer.type) or "_OTHER", None, nonempty_text(answer.message))
+            )
         return content
 
     def _end(self) -> None:

@@ -55,6 +55,7 @@ class Reader(FactsWriter):
     _name = b""
     _events = 0
     _content = 0
+    _hidden = 0  # pieces of content, of those just read, that are thinking
     _gaps: list[int] = []  # noqa: RUF012 - replaced by the first content, never added to
     _last = _read_at = 0.0  # when the last piece of content came, and of another shape
     _only_text = ""  # what the event just read says, where that is one piece of text and nothing else
@@ -99,6 +100,10 @@ class Reader(FactsWriter):
                 self.facts.has_content = True
                 self._gaps = [0] * _GAPS
             self._last = now
+            if self.facts.first_visible_at is None:
+                if content > self._hidden:
+                    self.facts.first_visible_at = now
+                self._hidden = 0
         if self._texts or self._masks:
             self._flush()
 
@@ -219,7 +224,12 @@ class Reader(FactsWriter):
             error = getattr(event, "error", None)
             if error is not None:
                 self._stated_error(error, in_stream=True)
-            return 1 if self._take_event(name, event) else 0
+            hidden = self._hidden
+            content = self._take_event(name, event)
+            if not content:
+                return 0
+            self._hidden = hidden + (self._hidden - hidden >= content)  # one piece, hidden if all of it is
+            return 1
         if data == b"[DONE]":
             self.facts.terminal = self.facts.terminal or self._DONE_ENDS
         elif self._EVENT is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lz_otel.model import Facts
 
 _T = TypeVar("_T")
+_UNNAMED = ProviderError("_OTHER")
 MAX_NOTES = 16
 """Most signals of one answer that are noted as malformed (C)."""
 _MAX_SECOND_ATTEMPTS = 32
@@ -31,6 +32,7 @@ class FactsWriter:
 
     _status = 200
     _attempts = 0
+    _hidden = 0
     _usage: dict[str, Any] | None = None  # what usage objects have stated so far (`usage.state`)
     _reasons: dict[int, str] = {}  # noqa: RUF012 - replaced, never added to
 
@@ -110,8 +112,10 @@ class FactsWriter:
             self.facts.finish_reasons = [self._reasons[choice] for choice in sorted(self._reasons)]
 
     def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
-        """Return the value of ``error`` in a body."""
-        self._error(provider_error({"error": error}), in_stream=in_stream)
+        """Note the value of ``error`` in a body; an empty one says that there is none."""
+        if error:
+            found = provider_error({"error": error})
+            self._error(found if any(found) else _UNNAMED, in_stream=in_stream)
 
     def _error(self, found: ProviderError, *, in_stream: bool = False) -> None:
         """Note the provider's error; the first one that names a type stands."""
@@ -121,6 +125,13 @@ class FactsWriter:
         facts.error_type = facts.error_type or found.type
         facts.error_code = facts.error_code or found.code
         facts.error_message = facts.error_message or found.message
+
+    def _thought(self, value: Any) -> int:
+        """Thinking, shown or not; 1 when it is content. A user does not wait for it."""
+        if value:
+            self._hidden += 1
+            return 1
+        return 0
 
     def _text(self, value: Any) -> int:
         """Output text; 1 when it is content."""

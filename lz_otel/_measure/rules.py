@@ -86,6 +86,9 @@ def _stream(ended: EndedCall, rows: list[Row]) -> None:
     if first is None or last is None:
         return
     rows.append((c.TIME_TO_FIRST_TOKEN, (*on_path, ended.served_by), max(0.0, first - ended.started_at)))
+    visible = facts.first_visible_at
+    if visible is not None:
+        rows.append((c.TIME_TO_FIRST_VISIBLE, on_path, max(0.0, visible - ended.started_at)))
     gaps = facts.chunk_gaps
     if gaps is not None and gaps[2]:
         rows.append((c.TIME_PER_OUTPUT_CHUNK, on_path, tuple(gaps)))
@@ -138,10 +141,10 @@ def usage_missing_reason(ended: EndedCall) -> str | None:
     facts = ended.facts
     if facts.usage_seen or ended.status is None or ended.status >= 300:
         return None
-    if ended.ending in (Ending.ABANDONED, Ending.CANCELLED, Ending.INCOMPLETE, Ending.ERROR):
-        return "ended_early"
-    if ended.encoding_failed:
+    if ended.encoding_failed and ended.ending in (Ending.OK, Ending.ERROR):
         return "compressed"
+    if ended.ending != Ending.OK:
+        return "ended_early"
     if "body" in facts.malformed or "usage" in facts.malformed or "encoding" in facts.malformed:
         return "malformed"
     if facts.stream and facts.usage_requested is False:

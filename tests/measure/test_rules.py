@@ -131,6 +131,7 @@ def streamed(**more: Any) -> Facts:
         **{
             "stream": True,
             "first_content_at": 101.0,
+            "first_visible_at": 101.5,
             "last_content_at": 102.0,
             "output_tokens": 8,
             "chunk_gaps": ([1, 2], 0.75, 3),
@@ -141,7 +142,13 @@ def streamed(**more: Any) -> Facts:
 
 def timings(rows: list[rules.Row]) -> list[rules.Row]:
     """Return the rows about the course of a stream."""
-    stream = (c.TIME_TO_FIRST_CHUNK, c.TIME_TO_FIRST_TOKEN, c.TIME_PER_OUTPUT_CHUNK, c.OUTPUT_RATE)
+    stream = (
+        c.TIME_TO_FIRST_CHUNK,
+        c.TIME_TO_FIRST_TOKEN,
+        c.TIME_TO_FIRST_VISIBLE,
+        c.TIME_PER_OUTPUT_CHUNK,
+        c.OUTPUT_RATE,
+    )
     return [row for row in rows if row[0] in stream]
 
 
@@ -150,6 +157,7 @@ def test_a_stream_is_timed_from_the_start_of_the_call() -> None:
     assert timings(rules.call(ended(streamed(), results=[hit("symbolic")]))) == [
         (c.TIME_TO_FIRST_CHUNK, (*COMMON, "fast"), 0.5),
         (c.TIME_TO_FIRST_TOKEN, (*COMMON, "fast", "symbolic"), 1.0),
+        (c.TIME_TO_FIRST_VISIBLE, (*COMMON, "fast"), 1.5),
         (c.TIME_PER_OUTPUT_CHUNK, (*COMMON, "fast"), ([1, 2], 0.75, 3)),
         (c.OUTPUT_RATE, (*COMMON, "fast"), 8.0),
     ]
@@ -371,7 +379,8 @@ def test_modalities_add_up_to_the_whole(whole: int, split: dict[str, int]) -> No
         ({}, {"ending": Ending.CANCELLED}, "ended_early"),
         ({}, {"ending": Ending.INCOMPLETE}, "ended_early"),
         ({}, {"ending": Ending.ERROR}, "ended_early"),
-        ({}, {"ending": Ending.ERROR, "encoding_failed": True}, "ended_early"),
+        ({}, {"ending": Ending.ERROR, "encoding_failed": True}, "compressed"),
+        ({}, {"ending": Ending.ABANDONED, "encoding_failed": True}, "ended_early"),
         ({"malformed": ["body"]}, {"encoding_failed": True}, "compressed"),
         ({"malformed": ["body"]}, {}, "malformed"),
         ({"malformed": ["usage"]}, {}, "malformed"),
