@@ -59,6 +59,7 @@ class Facts(Struct, eq=False):
     operation: str  # gen_ai.operation.name, or "count_tokens" / "other"
     inference: bool  # a sample of gen_ai.client.inference.duration
     llm_call: bool  # a model ran; False leaves no series (token counting, polling)
+    free: bool = False  # a model ran, and nobody pays for it (moderations)
     finish_reasons: list[str] = []
     malformed: list[str] = []  # signals that could not be read
     request_model: str | None = None
@@ -82,6 +83,7 @@ class Facts(Struct, eq=False):
     output_tokens_by_modality: dict[str, int] | None = None
     counted_tokens: int | None = None  # answer of a count_tokens request
     cost_reported: float | None = None  # USD, where the provider bills and says it
+    too_large: bool = False  # part of the answer was given up for its size
     settled: bool = True  # False: the counts contradict each other, or a total holds more than they name
     output_final: bool = False  # output_tokens is the provider's last word, no placeholder
     web_search_requests: int | None = None  # billed per request, apart from tokens

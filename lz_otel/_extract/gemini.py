@@ -18,6 +18,7 @@ from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import by_modality, settle, state
 from lz_otel._extract.values import json_object, json_objects, loads, model_name, token_count
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _COUNTS = (
     "promptTokenCount",
     "toolUsePromptTokenCount",
@@ -84,10 +86,14 @@ class GenerateReader(Reader):
 
     def _document(self, body: bytes) -> bool:
         if body[:64].lstrip()[:1] == b"[":  # a stream without alt=sse is one list
-            chunks = loads(body)
-            if type(chunks) is not list:
-                return False
-            content = sum(self._event(b"", msgspec.json.encode(chunk)) for chunk in chunks[:100_000])
+            try:
+                chunks = _LIST.decode(body)
+            except UNREADABLE:
+                read = loads(body)
+                if type(read) is not list:
+                    return False
+                chunks = [msgspec.Raw(msgspec.json.encode(chunk)) for chunk in read]
+            content = sum(self._event(b"", bytes(chunk)) for chunk in chunks[:100_000])
             self.facts.has_content = content > 0
             return True
         return super()._document(body)

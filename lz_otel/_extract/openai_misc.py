@@ -96,6 +96,7 @@ def _plain(
         if key and not len(bytes(getattr(fields, key))):
             return None
     facts = Facts(provider or OTHER, operation, inference=False, llm_call=True)
+    facts.free = key == "input" and operation == "other"  # moderations
     reader = PlainReader(facts, fields)
     if facts.request_model is None:
         facts.request_model = model_name(form_field(request, "model")) or model_name(azure)

@@ -117,7 +117,7 @@ def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
         for kind, tokens in (("input", facts.input_tokens), ("output", facts.output_tokens)):
             if tokens is not None and (kind == "input" or facts.output_final):
                 rows.append((c.LEGACY_TOKEN_USAGE, (*base, ended.common[1], kind), float(tokens)))
-    if facts.inference and not facts.usage_seen:
+    if facts.llm_call and not facts.usage_seen and not facts.free:
         reason = usage_missing_reason(ended)
         if reason is not None:
             rows.append((c.USAGE_MISSING_CALLS, (*ended.common, reason), 1.0))
@@ -141,6 +141,8 @@ def usage_missing_reason(ended: EndedCall) -> str | None:
     facts = ended.facts
     if facts.usage_seen or ended.status is None or ended.status >= 300:
         return None
+    if facts.too_large:
+        return "too_large"
     if ended.encoding_failed and ended.ending in (Ending.OK, Ending.ERROR):
         return "compressed"
     if ended.ending != Ending.OK:

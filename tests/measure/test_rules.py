@@ -97,7 +97,7 @@ def test_an_inference_is_timed_with_all_that_it_came_to() -> None:
 
 def test_what_is_no_inference_is_timed_apart() -> None:
     """An embedding is a sample of the operation's duration, and of nothing else."""
-    assert rules.call(ended(facts(inference=False))) == [
+    assert rules.call(ended(facts(inference=False, free=True))) == [
         (c.GENAI_OPERATION_DURATION, (*BASE, *SERVED_IN_FULL), 2.0)
     ]
 
@@ -382,6 +382,7 @@ def test_modalities_add_up_to_the_whole(whole: int, split: dict[str, int]) -> No
         ({}, {"ending": Ending.ERROR, "encoding_failed": True}, "compressed"),
         ({}, {"ending": Ending.ABANDONED, "encoding_failed": True}, "ended_early"),
         ({"malformed": ["body"]}, {"encoding_failed": True}, "compressed"),
+        ({"malformed": ["body"], "too_large": True}, {}, "too_large"),
         ({"malformed": ["body"]}, {}, "malformed"),
         ({"malformed": ["usage"]}, {}, "malformed"),
         ({"malformed": ["mask", "encoding"]}, {}, "malformed"),
@@ -403,9 +404,11 @@ def test_missing_usage_has_one_reason(
     assert rows_of(c.USAGE_MISSING_CALLS, rules.call(call)) == counted
 
 
-def test_an_embedding_misses_no_usage() -> None:
-    """Only an inference is expected to state its usage."""
-    assert rows_of(c.USAGE_MISSING_CALLS, rules.call(ended(facts(inference=False)))) == []
+def test_every_paid_operation_misses_its_usage() -> None:
+    """An embedding, an image or a ranking without usage is counted as well; what is free is not."""
+    for more, counted in ((True, 1), (False, 0)):
+        rows = rules.call(ended(facts(inference=False, free=not more)))
+        assert counted == len(rows_of(c.USAGE_MISSING_CALLS, rows))
 
 
 # --- a response cache's answer ----------------------------------------------------------------------
@@ -430,7 +433,7 @@ def test_a_cached_answer_counts_no_token_again() -> None:
 
 def conclusions(*results: Result) -> list[rules.Row]:
     """Return the rows of a call beyond its duration, with these conclusions."""
-    return rules.call(ended(facts(inference=False), results=results))[1:]
+    return rules.call(ended(facts(inference=False, free=True), results=results))[1:]
 
 
 def test_a_verdict_counts_once() -> None:
@@ -519,7 +522,7 @@ def test_what_no_model_was_paid_for_is_not_unpriced(of: dict[str, Any], results:
 
 def test_every_unreadable_signal_is_counted() -> None:
     """Each one is a row, repeated ones too, also of a call from a cache."""
-    of = facts(inference=False, malformed=["mask", "body", "mask"])
+    of = facts(inference=False, free=True, malformed=["mask", "body", "mask"])
     for results in ([], [hit("response_cache")]):
         rows = rules.call(ended(of, results=results))
         assert [labels[-1] for labels, _ in rows_of(c.MALFORMED, rows)] == ["mask", "body", "mask"]
