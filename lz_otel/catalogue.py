@@ -155,6 +155,11 @@ TIME_TO_FIRST_TOKEN = Metric(
     "lz.call.time_to_first_token", HISTOGRAM, "s", (*COMMON, PATH, SERVED_BY),
     "Streams: call start to the first content (text, thinking or tool input).", "C", DURATION_BUCKETS,
 )
+TIME_TO_FIRST_VISIBLE = Metric(
+    "lz.call.time_to_first_visible", HISTOGRAM, "s", (*COMMON, PATH),
+    "Streams: call start to the first text or tool input, which a user waits for (not thinking).", "C",
+    DURATION_BUCKETS,
+)
 OUTPUT_RATE = Metric(
     "lz.call.output_rate", HISTOGRAM, "{token}/s", (*COMMON, PATH),
     "Streams: output tokens by the time from the first to the last content.", "C", RATE_BUCKETS,

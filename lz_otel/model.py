@@ -59,6 +59,7 @@ class Facts(Struct, eq=False):
     operation: str  # gen_ai.operation.name, or "count_tokens" / "other"
     inference: bool  # a sample of gen_ai.client.inference.duration
     llm_call: bool  # a model ran; False leaves no series (token counting, polling)
+    free: bool = False  # a model ran, and nobody pays for it (moderations)
     finish_reasons: list[str] = []
     malformed: list[str] = []  # signals that could not be read
     request_model: str | None = None
@@ -83,6 +84,8 @@ class Facts(Struct, eq=False):
     counted_tokens: int | None = None  # answer of a count_tokens request
     cost_reported: float | None = None  # USD, where the provider bills and says it
     awaited: int = 0  # calls that go on: another exchange will state their end
+    too_large: bool = False  # part of the answer was given up for its size
+    settled: bool = True  # False: the counts contradict each other, or a total holds more than they name
     output_final: bool = False  # output_tokens is the provider's last word, no placeholder
     web_search_requests: int | None = None  # billed per request, apart from tokens
     # Attempts inside this answer that are billed on top of the counts above, as stated
@@ -100,6 +103,7 @@ class Facts(Struct, eq=False):
     layer_zero: dict[str, Any] | None = None  # usage.layer_zero (001, C)
     # Timing of content, set while the body is read
     first_content_at: float | None = None
+    first_visible_at: float | None = None  # text or tool input, not thinking
     last_content_at: float | None = None
     content_events: int = 0
     chunk_gaps: Any = None  # aggregated gaps between content pieces, or None

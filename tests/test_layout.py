@@ -20,7 +20,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
         "_extract/ollama.py", "_extract/openai_misc.py", "_extract/responses.py", "_extract/watsonx.py",
     ),
     "parts of every reader: tests/extract/test_anthropic.py tests/extract/test_openai.py": (
-        "_extract/provider_error.py", "_extract/reader.py", "_extract/usage.py", "_extract/values.py",
+        "_extract/provider_error.py", "_extract/reader.py", "_extract/values.py",
     ),
     "which reader it is: tests/extract/test_identify.py": (
         "_extract/__init__.py", "_extract/hosts.py", "_extract/request.py",

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from lz_otel._capture.call import Call
 from lz_otel._ground.guard import guard, guarded
-from lz_otel._ground.headers import NO_HEADERS, Headers, is_cancellation, read_head, transport_error, without
+from lz_otel._ground.headers import NO_HEADERS, Headers, failure, is_cancellation, read_head, without
 from lz_otel._ground.once import Once
 from lz_otel.model import Request
 
@@ -199,8 +199,7 @@ class Attempt(Struct, eq=False):
         """Note that the transport or the body raised."""
         if not next(self.once, False):
             return
-        status = transport_error(error)  # the exception itself holds the host's frames: it is not kept
-        self.failure = ("" if status == "cancelled" else type(error).__name__, status)
+        self.failure = failure(error)  # the exception itself holds the host's frames: it is not kept
         self.ended_at = perf_counter()
         self._over("failed")
 

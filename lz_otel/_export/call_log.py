@@ -43,6 +43,7 @@ class CallLog:
             "status": ended.status,
             "ending": ended.ending,
             "error_type": ended.error_type,
+            "error_code": facts.error_code,
             "duration_s": round(ended.ended_at - ended.started_at, 6),
             "stream": facts.stream,
             "path": ended.path,

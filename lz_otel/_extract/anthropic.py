@@ -1,7 +1,7 @@
 """Anthropic Messages, on whatever host they are served (D: the Messages API).
 
 First party, gateways, Vertex ``rawPredict``, Foundry and Bedrock Mantle all answer alike.
-``usage`` of ``message_delta`` is cumulative: each value it states replaces the earlier one.
+``usage`` of ``message_delta`` is cumulative.
 The output count of ``message_start`` is a placeholder, so it is kept but not final.
 """
 
@@ -16,6 +16,7 @@ from msgspec import Raw, Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
+from lz_otel._extract.usage import settle, state
 from lz_otel._extract.values import json_object, json_objects, label_name, loads
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
@@ -68,7 +69,6 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 class MessagesReader(Reader):
     """Answers of the Messages API, plain and streamed."""
 
-    _usage: dict[str, Any] | None = None
     _ends = False  # the final output count was stated
 
     def _event(self, name: bytes, data: bytes) -> int:
@@ -90,7 +90,7 @@ class MessagesReader(Reader):
                 if type(text) is str:
                     self._only_text = text
                 return self._text(text)
-            return 1 if delta.partial_json or delta.thinking else 0
+            return 1 if delta.partial_json else self._thought(delta.thinking)
         return self._other_event(name, data)
 
     def _other_event(self, name: bytes, data: bytes) -> int:
@@ -106,6 +106,8 @@ class MessagesReader(Reader):
             block = json_object(event.content_block)
             if block.get("type") == "fallback":
                 self._names(model=json_object(block.get("to")).get("model"))
+            if block.get("type") == "redacted_thinking":
+                return self._thought(True)
             return self._text(block.get("text"))
         if kind == "message_start":
             message = self._decode(_MESSAGE, bytes(event.message))
@@ -118,6 +120,7 @@ class MessagesReader(Reader):
             self._stated(event.usage, final=True)
         elif kind == "message_stop":
             facts.terminal = True
+            self._stated(event.usage, final=True)
         elif kind == "error":
             self._stated_error(event.error, in_stream=True)
         return 0
@@ -144,7 +147,7 @@ class MessagesReader(Reader):
                         self._texts.append(block.text)
             elif block.type == "thinking":
                 content = content or bool(block.thinking)
-            elif block.type not in ("redacted_thinking", "fallback"):
+            elif block.type != "fallback":
                 content = True
         self.facts.has_content = content
         self._end()
@@ -159,14 +162,8 @@ class MessagesReader(Reader):
             self.facts.cache_diagnosis = label_name(reason)
 
     def _stated(self, usage: Any, *, final: bool) -> None:
-        """Take over what a usage object states; null and absent values leave the earlier ones."""
-        if type(usage) is dict:
-            if self._usage is None:
-                self._usage = usage
-            else:
-                self._usage.update({key: value for key, value in usage.items() if value is not None})
-        elif usage is not None:
-            self._note("usage")
+        """Take over what a usage object states."""
+        state(self, usage)
         if final and self._usage is not None and self._usage.get("output_tokens") is not None:
             self._ends = True
 
@@ -178,17 +175,20 @@ class MessagesReader(Reader):
         uncached, read, written, facts.output_tokens = self._counts(
             usage, "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"
         )
+        split = usage.get("cache_creation")
+        if type(split) is dict:
+            facts.cache_write_5m_tokens, facts.cache_write_1h_tokens = short, long = self._counts(
+                split, "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
+            )
+            if written is None and (short is not None or long is not None):
+                written = (short or 0) + (long or 0)  # the one is the sum of the others (D)
         facts.cache_read_tokens, facts.cache_write_tokens = read, written
         if uncached is not None:
             facts.input_tokens = uncached + (read or 0) + (written or 0)
-        split = usage.get("cache_creation")
-        if type(split) is dict:
-            facts.cache_write_5m_tokens, facts.cache_write_1h_tokens = self._counts(
-                split, "ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"
-            )
         details = usage.get("output_tokens_details")
         if type(details) is dict:
             facts.reasoning_tokens = self._count(details, "thinking_tokens")
+            settle(self, None, (), ())
         tools = usage.get("server_tool_use")
         if type(tools) is dict:
             facts.web_search_requests = self._count(tools, "web_search_requests")

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
+from lz_otel._extract.usage import settle, state
 from lz_otel._extract.values import error_word, json_object, json_objects, loads, model_name, token_count
 from lz_otel.model import Facts, Request
 
@@ -49,7 +50,6 @@ class ConverseReader(Reader):
 
     _EVENT = msgspec.json.Decoder(_Frame)
     _ANSWER = msgspec.json.Decoder(_Answer)
-    _usage: Any = None
 
     def _event(self, name: bytes, data: bytes) -> int:
         if name.startswith(b"!"):
@@ -63,12 +63,14 @@ class ConverseReader(Reader):
             text = delta.get("text")
             if text:
                 return self._text(text)
-            thought = json_object(delta.get("reasoningContent")).get("text")
-            return 1 if thought or json_object(delta.get("toolUse")).get("input") else 0
+            if json_object(delta.get("toolUse")).get("input"):
+                return 1
+            thought = json_object(delta.get("reasoningContent"))
+            return self._thought(thought.get("text") or thought.get("redactedContent"))
         if name == b"messageStop":
             self._names(reason=event.stop)
         elif name == b"metadata":
-            self._usage = event.usage
+            state(self, event.usage)
             self._tier(event.tier)
             self.facts.terminal = True
         return 0
@@ -77,11 +79,14 @@ class ConverseReader(Reader):
         blocks = json_object(json_object(answer.output).get("message")).get("content")
         content = 0
         for block in json_objects(blocks, 10_000):
-            thought = json_object(json_object(block.get("reasoningContent")).get("reasoningText")).get("text")
+            thinking = json_object(block.get("reasoningContent"))
+            thought = json_object(thinking.get("reasoningText")).get("text") or thinking.get(
+                "redactedContent"
+            )
             content += self._text(block.get("text")) + bool(thought or "toolUse" in block)
         self._names(reason=answer.stop)
         self._tier(answer.tier)
-        self._usage = answer.usage
+        state(self, answer.usage)
         return content
 
     def _tier(self, tier: Any) -> None:
@@ -113,6 +118,7 @@ def read_usage(reader: Reader, usage: Any) -> None:
             facts.cache_write_5m_tokens = number
         elif entry.get("ttl") == "1h":
             facts.cache_write_1h_tokens = number
+    settle(reader, usage.get("totalTokens"), (-(read or 0), -(written or 0)), ())
     facts.usage_seen = facts.input_tokens is not None
     facts.output_final = facts.output_tokens is not None
 

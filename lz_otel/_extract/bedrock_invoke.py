@@ -6,6 +6,7 @@ Where the body states no usage, response headers or the stream's invocation metr
 from __future__ import annotations
 
 from base64 import b64decode
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from lz_otel._extract.bedrock import exception, model_in_path, read_usage
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
+from lz_otel._extract.usage import state
 from lz_otel._extract.values import json_object, json_objects, label_name, model_name, token_count
 from lz_otel.model import Facts, Request
 
@@ -73,14 +75,26 @@ def header_counts(reader: Reader) -> None:
     facts = reader.facts
     if facts.input_tokens is not None or facts.output_tokens is not None:
         return
-    facts.input_tokens = _header(reader, "x-amzn-bedrock-input-token-count")
-    facts.output_tokens = _header(reader, "x-amzn-bedrock-output-token-count")
-    facts.usage_seen = facts.input_tokens is not None or facts.output_tokens is not None
+    facts.output_tokens = _header(reader, "output")
+    uncached, read, written = map(
+        partial(_header, reader), ("input", "cache-read-input", "cache-write-input")
+    )
+    stated = _whole_prompt(reader, uncached, read, written)
+    facts.usage_seen = stated or facts.output_tokens is not None
     facts.output_final = facts.output_tokens is not None
 
 
-def _header(reader: Reader, header: str) -> int | None:
-    value = reader._headers.get(header, "").strip()
+def _whole_prompt(reader: Reader, uncached: int | None, read: int | None, written: int | None) -> bool:
+    """Note the input, if it is stated: Bedrock counts what a cache gave or took beside the rest (D)."""
+    facts = reader.facts
+    facts.cache_read_tokens, facts.cache_write_tokens = read, written
+    if uncached is not None:
+        facts.input_tokens = uncached + (read or 0) + (written or 0)
+    return uncached is not None
+
+
+def _header(reader: Reader, kind: str) -> int | None:
+    value = reader._headers.get(f"x-amzn-bedrock-{kind}-token-count", "").strip()
     if not value:
         return None
     if value.isascii() and value.isdigit() and len(value) <= 15:
@@ -108,8 +122,7 @@ class InvokeReader(Reader):
 
     _ANSWER = msgspec.json.Decoder(_Invoked)
     _chat: ChatReader | None = None  # reads the OpenAI shape
-    _usage: Any = None
-    _metrics: Any = None
+    _metrics: dict[str, Any] | None = None
     _input: Any = None
     _output: Any = None
 
@@ -171,7 +184,7 @@ class InvokeReader(Reader):
         for value in (said.generation_token_count, said.output_count):
             self._output = value if value is not None else self._output
         usage = said.usage if said.usage is not None else json_object(said.metadata).get("usage")
-        self._usage = usage if usage is not None else self._usage
+        state(self, usage)
         self._metrics = json_object(said.metrics) or self._metrics
 
     def _end(self) -> None:
@@ -188,9 +201,14 @@ class InvokeReader(Reader):
             facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
             facts.output_final = final and facts.output_tokens is not None
         if facts.input_tokens is None and facts.output_tokens is None and self._metrics:
-            facts.input_tokens, facts.output_tokens = self._counts(
-                self._metrics, "inputTokenCount", "outputTokenCount"
+            uncached, read, written, facts.output_tokens = self._counts(
+                self._metrics,
+                "inputTokenCount",
+                "cacheReadInputTokenCount",
+                "cacheWriteInputTokenCount",
+                "outputTokenCount",
             )
+            _whole_prompt(self, uncached, read, written)
             facts.usage_seen = facts.input_tokens is not None
             facts.output_final = facts.output_tokens is not None
             facts.terminal = True

@@ -1,7 +1,8 @@
 """Cohere v1 and v2 (D): chat, embed, rerank.
 
 Billed units are reported, as the GenAI conventions ask; the larger used counts are not. The
-cached count belongs to the used one, so it may exceed the billed input.
+cached and the reasoning count belong to the used ones, so each is a count of its own that may exceed
+the billed input or output: it is reported as it is stated.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.values import (
     error_word,
-    integral,
     json_object,
     json_objects,
     label_name,
@@ -60,7 +60,7 @@ class CohereReader(Reader):
             response = json_object(said.response)
             self._names(response.get("response_id"))
             self._ended(said.finish_reason or response.get("finish_reason"))
-            self._usage(json_object(response.get("meta")))
+            self._counts_of(json_object(response.get("meta")))
         return 1 if said.tool_call_delta else 0
 
     def _version_2(self, said: _Said) -> int:
@@ -69,14 +69,16 @@ class CohereReader(Reader):
             self._names(said.id)
         elif said.type == "message-end":
             self._ended(delta.get("finish_reason"))
-            self._usage(json_object(delta.get("usage")))
+            self._counts_of(json_object(delta.get("usage")))
             if nonempty_text(delta.get("error")):
                 self._error(ProviderError("ERROR", None, nonempty_text(delta.get("error"))), in_stream=True)
         message = json_object(delta.get("message"))
         content = json_object(message.get("content"))
         if content.get("text"):
             return self._text(content["text"])
-        if content.get("thinking") or message.get("tool_plan"):
+        if content.get("thinking"):
+            return self._thought(True)
+        if message.get("tool_plan"):
             return 1
         calls = json_object(message.get("tool_calls"))
         return 1 if json_object(calls.get("function")).get("arguments") else 0
@@ -89,7 +91,7 @@ class CohereReader(Reader):
         for part in json_objects(message.get("content"), 1000):
             content += self._text(part.get("text")) or bool(part.get("thinking"))
         self._ended(answer.finish_reason)
-        self._usage(json_object(answer.usage) or json_object(answer.meta))
+        self._counts_of(json_object(answer.usage) or json_object(answer.meta))
         return content
 
     def _ended(self, reason: Any) -> None:
@@ -100,15 +102,17 @@ class CohereReader(Reader):
             if found.startswith("ERROR"):
                 self._error(ProviderError(error_word(found)), in_stream=self.facts.stream)
 
-    def _usage(self, usage: dict[str, Any]) -> None:
+    def _counts_of(self, usage: dict[str, Any]) -> None:
         facts = self.facts
         billed, used = json_object(usage.get("billed_units")), json_object(usage.get("tokens"))
         counts = billed if "input_tokens" in billed or "output_tokens" in billed else used
-        counts = {key: integral(value) for key, value in counts.items()}
         facts.input_tokens, facts.output_tokens = self._counts(counts, "input_tokens", "output_tokens")
-        facts.cache_read_tokens = token_count(integral(usage.get("cached_tokens")))
-        facts.reasoning_tokens = token_count(integral(used.get("reasoning_tokens")))
-        facts.usage_seen = facts.input_tokens is not None or facts.output_tokens is not None
+        facts.cache_read_tokens = token_count(usage.get("cached_tokens"))
+        facts.reasoning_tokens = token_count(used.get("reasoning_tokens"))
+        # Reranking is billed by search units, which are no tokens
+        facts.usage_seen = any(
+            token_count(number) is not None for number in (*billed.values(), *counts.values())
+        )
         facts.output_final = facts.output_tokens is not None
 
 

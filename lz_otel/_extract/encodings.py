@@ -26,11 +26,19 @@ _ZSTD_STEP = 256
 _BROTLI_STEP = 32
 
 
+class BombError(ValueError):
+    """A body grew so large that it is given up here, though a client may decode it."""
+
+
 class Codec(Protocol):
     """Undoes one encoding."""
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         """Decode one piece. Raises whatever the codec raises on a broken body."""
+
+
+class IncompleteError(ValueError):
+    """A body ended in the middle of what was encoded."""
 
 
 class Decoder:
@@ -50,8 +58,13 @@ class Decoder:
         for piece in pieces:
             self._made += len(piece)
             if self._made > _MAX_BOMB and self._made > _MAX_RATIO * self._read:
-                raise ValueError("a compression bomb")
+                raise BombError
             yield piece
+
+    def end(self) -> None:
+        """Raise where a client does, when the body ends in the middle."""
+        if any(getattr(codec, "open", False) for codec in self._codecs):
+            raise IncompleteError
 
 
 class _Zlib:
@@ -95,6 +108,8 @@ class _Brotli:
 
 
 class _Zstd:
+    open = False  # in the middle of a frame
+
     def __init__(self, module: Any) -> None:
         self._module = module
         self._object = module.ZstdDecompressor().decompressobj()
@@ -103,6 +118,7 @@ class _Zstd:
         while data:
             step, data = data[:_ZSTD_STEP], data[_ZSTD_STEP:]
             yield from _sliced(self._object.decompress(step))
+            self.open = not self._object.eof
             if self._object.eof:
                 data = self._object.unused_data + data
                 self._object = self._module.ZstdDecompressor().decompressobj()
@@ -116,6 +132,8 @@ def _sliced(out: bytes) -> Iterator[bytes]:
 class _StandardZstd:
     """The interface of Python 3.14's ``compression.zstd`` and its backport."""
 
+    open = False
+
     def __init__(self, module: Any) -> None:
         self._module = module
         self._object = module.ZstdDecompressor()
@@ -125,6 +143,7 @@ class _StandardZstd:
             out = self._object.decompress(data, _SLICE)
             if out:
                 yield out
+            self.open = not self._object.eof
             if self._object.eof:
                 data = self._object.unused_data
                 self._object = self._module.ZstdDecompressor()

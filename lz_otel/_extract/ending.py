@@ -26,13 +26,16 @@ _REASONS = (
     ("overloaded", "overloaded"), ("529", "overloaded"), ("rate_limit", "rate_limited"),
     ("ratelimit", "rate_limited"), ("429", "rate_limited"), ("timeout", "timeout"),
     ("connect", "connection"), ("protocolerror", "connection"), ("readerror", "connection"),
-    ("writeerror", "connection"), ("server_error", "server_error"), ("api_error", "server_error"),
+    ("writeerror", "connection"), ("ssl", "connection"),
+    ("server_error", "server_error"), ("api_error", "server_error"),
     ("unavailable", "server_error"), ("not_found", "client_error"), ("invalid", "client_error"),
     ("permission", "client_error"), ("authentication", "client_error"),
 )  # fmt: skip
 _STATUS = {int(status): status for status in STATUSES if status.isdigit()}
 
 
+# Reasons of an end that say that the model or its provider failed (OpenRouter, Mistral, watsonx, Cohere; D)
+_FAILED = frozenset({"error", "ERROR", "ERROR_TOXIC", "ERROR_LIMIT"})
 _ENCODED = frozenset({"content-encoding"})
 
 
@@ -68,8 +71,15 @@ def outcome_of(attempt: Attempt) -> Outcome:
         ending = Ending.ERROR if error_type else Ending.CANCELLED
     elif status is not None and status >= 300:  # a redirect that nobody follows is no answer either
         ending, error_type = Ending.ERROR, _provider_error(facts) or str(status)
-    elif facts.error_type or facts.error_code:
-        ending, error_type = Ending.ERROR, _provider_error(facts) or "_OTHER"
+    elif isinstance(reading, Reading) and reading.undecodable:
+        ending, error_type, label = Ending.ERROR, "DecodingError", "decode_error"
+    elif (
+        facts.error_type
+        or facts.error_code
+        or facts.error_message
+        or not _FAILED.isdisjoint(facts.finish_reasons)
+    ):
+        ending, error_type = Ending.ERROR, _provider_error(facts) or _failed_by(facts)
     elif attempt.how == "closed" and not (facts.terminal or _settled(facts) or attempt.fully_read()):
         ending = Ending.ABANDONED
     elif (
@@ -93,7 +103,14 @@ def _read_rest(attempt: Attempt) -> None:
             return
         reading = attempt.body = Reading(reader, status, headers)
         reading.pieces(pieces, attempt.last_byte_at or 0.0)
+    if complete and isinstance(attempt.body, Reading):
+        attempt.body.ended()
     reader.finish(complete)
+
+
+def _failed_by(facts: Facts) -> str:
+    """Return the reason of an end that is an error, where the provider names no type."""
+    return next((reason for reason in facts.finish_reasons if reason in _FAILED), "_OTHER")
 
 
 def _label(status: int) -> str:

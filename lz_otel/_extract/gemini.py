@@ -16,8 +16,9 @@ from msgspec import Struct, field
 from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import integral, json_object, json_objects, loads, model_name, token_count
+from lz_otel._extract.usage import by_modality, settle, state
+from lz_otel._extract.values import json_object, json_objects, loads, model_name, token_count
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ class _Chunk(Struct, gc=False):
     error: Any = None
 
 
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_COUNTS = (
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "cachedContentTokenCount",
+)
 _MODALITIES = {"TEXT": "text", "IMAGE": "image", "AUDIO": "audio"}
 _CONTENT = ("functionCall", "executableCode", "codeExecutionResult", "inlineData", "fileData")
 
@@ -51,7 +60,6 @@ class GenerateReader(Reader):
     """Answers of ``generateContent`` and ``streamGenerateContent``."""
 
     _EVENT = _ANSWER = msgspec.json.Decoder(_Chunk)
-    _usage: Any = None
 
     def _take_answer(self, chunk: _Chunk) -> int:
         facts = self.facts
@@ -66,26 +74,26 @@ class GenerateReader(Reader):
                 self._choice_ended(candidate.index, str(candidate.finish))
         if self._reasons or json_object(chunk.feedback).get("blockReason") is not None:
             facts.terminal = True
-        usage = chunk.usage
-        if type(usage) is dict:
-            if self._usage is None or any(key.endswith("TokenCount") for key in usage):
-                self._usage = usage
-        elif usage is not None:
-            self._note("usage")
-        return 1 if content else 0
+        if chunk.usage is not None:
+            state(self, chunk.usage)
+        return content
 
     def _part(self, part: dict[str, Any]) -> int:
         text = part.get("text")
         if text:
-            return 1 if part.get("thought") is True else self._text(text)
+            return self._thought(True) if part.get("thought") is True else self._text(text)
         return 1 if any(part.get(key) is not None for key in _CONTENT) else 0
 
     def _document(self, body: bytes) -> bool:
         if body[:64].lstrip()[:1] == b"[":  # a stream without alt=sse is one list
-            chunks = loads(body)
-            if type(chunks) is not list:
-                return False
-            content = sum(self._event(b"", msgspec.json.encode(chunk)) for chunk in chunks[:100_000])
+            try:
+                chunks = _LIST.decode(body)
+            except UNREADABLE:
+                read = loads(body)
+                if type(read) is not list:
+                    return False
+                chunks = [msgspec.Raw(msgspec.json.encode(chunk)) for chunk in read]
+            content = sum(self._event(b"", bytes(chunk)) for chunk in chunks[:100_000])
             self.facts.has_content = content > 0
             return True
         return super()._document(body)
@@ -95,46 +103,29 @@ class GenerateReader(Reader):
         usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
         self._names(tier=tier.lower() if type(tier) is str else None)
-        facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
-        facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
-        facts.reasoning_tokens, facts.cache_read_tokens = self._counts(
-            usage, "thoughtsTokenCount", "cachedContentTokenCount"
-        )
-        fit_parts(self)
-        facts.input_tokens_by_modality = _by_modality(
-            facts.input_tokens, usage.get("promptTokensDetails"), usage.get("toolUsePromptTokensDetails")
-        )
-        facts.output_tokens_by_modality = _by_modality(
-            facts.output_tokens, usage.get("candidatesTokensDetails"), None
-        )
+        prompt, tools, answer, thoughts, cached = self._counts(usage, *_COUNTS)
+        facts.input_tokens, facts.output_tokens = _sum(prompt, tools), _sum(answer, thoughts)
+        facts.reasoning_tokens, facts.cache_read_tokens = thoughts, cached
+        settle(self, usage.get("totalTokenCount"), (cached or 0, -(tools or 0)), (-(thoughts or 0),))
+        prompts = _kinds(usage.get("promptTokensDetails"), usage.get("toolUsePromptTokensDetails"))
+        facts.input_tokens_by_modality = by_modality(self, facts.input_tokens, prompts)
+        answers = _kinds(usage.get("candidatesTokensDetails"))
+        facts.output_tokens_by_modality = by_modality(self, facts.output_tokens, answers)
         facts.usage_seen = facts.terminal and facts.input_tokens is not None
         facts.output_final = facts.terminal and facts.output_tokens is not None
 
-    def _sum(self, usage: dict[str, Any], first: str, second: str) -> int | None:
-        """Both counts together; the second alone stands too."""
-        one, two = usage.get(first), token_count(usage.get(second))
-        if one is None:
-            return two
-        found = self._count(usage, first)
-        return None if found is None else found + (two or 0)
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    """Return both counts together; either alone stands too."""
+    return second if first is None else first + (second or 0)
 
 
-def _by_modality(whole: int | None, *details: Any) -> dict[str, int] | None:
-    """Return tokens by kind; what the details leave out is text. ``None`` when all of it is text."""
-    if whole is None:
-        return None
+def _kinds(*details: Any) -> dict[str, int]:
+    """Return tokens by kind, as the details state them."""
     parts: dict[str, int] = {}
-    left = whole
     for entry in [entry for detail in details for entry in json_objects(detail, 16)]:
         kind = _MODALITIES.get(str(entry.get("modality")).upper(), "unknown")
-        number = min(token_count(entry.get("tokenCount")) or 0, left)
-        if kind != "text" and number:
-            parts[kind] = parts.get(kind, 0) + number
-            left -= number
-    if not parts:
-        return None
-    if left:
-        parts["text"] = left
+        parts[kind] = parts.get(kind, 0) + (token_count(entry.get("tokenCount")) or 0)
     return parts
 
 
@@ -156,7 +147,7 @@ class EmbedReader(Reader):
         if type(predictions) is list and facts.operation == "embeddings":
             embeddings = [json_object(json_object(entry).get("embeddings")) for entry in predictions]
             counts = [json_object(entry.get("statistics")).get("token_count") for entry in embeddings]
-            numbers = [token_count(integral(count)) for count in counts]
+            numbers = [token_count(count) for count in counts]
             known = [number for number in numbers if number is not None]
             if known and len(known) == len(numbers):
                 facts.input_tokens = sum(known)
@@ -207,7 +198,9 @@ class InteractionsReader(Reader):
         delta = json_object(event.delta)
         if delta.get("type") == "text":
             return self._text(delta.get("text"))
-        return 1 if delta.get("arguments") or json_object(delta.get("content")).get("text") else 0
+        if delta.get("arguments"):
+            return 1
+        return self._thought(json_object(delta.get("content")).get("text"))
 
     def _take_answer(self, answer: _Interaction) -> int:
         self._interaction(answer, in_stream=False)
@@ -226,15 +219,14 @@ class InteractionsReader(Reader):
         self._stored(said.status, said.background is True)
         if said.error is not None:
             self._stated_error(said.error, in_stream=in_stream)
-        usage = json_object(said.usage)
+        state(self, said.usage)
+        usage = self._usage
         if not usage:
             return
         prompt, tools, answer, thoughts, cached = self._counts(usage, *_INTERACTION_COUNTS)
-        facts.input_tokens = None if prompt is None else prompt + (tools or 0)
-        facts.output_tokens = None if answer is None else answer + (thoughts or 0)
-        facts.reasoning_tokens = thoughts
-        facts.cache_read_tokens = cached
-        fit_parts(self)
+        facts.input_tokens, facts.output_tokens = _sum(prompt, tools), _sum(answer, thoughts)
+        facts.reasoning_tokens, facts.cache_read_tokens = thoughts, cached
+        settle(self, usage.get("total_tokens"), (cached or 0, -(tools or 0)), (-(thoughts or 0),))
         facts.usage_seen = facts.input_tokens is not None
         facts.output_final = facts.output_tokens is not None
 

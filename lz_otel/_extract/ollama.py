@@ -42,16 +42,17 @@ class OllamaReader(Reader):
         self._names(model=facts.response_model or line.model)
         message = json_object(line.message)
         content = self._text(message.get("content")) or self._text(line.response)
-        if message.get("thinking") or message.get("tool_calls") or line.thinking:
-            content = 1
+        if not content and not message.get("tool_calls"):
+            content = self._thought(message.get("thinking") or line.thinking)
+        content = content or int(bool(message.get("tool_calls")))
         if line.done is True:
             facts.terminal = True
             self._names(reason=line.done_reason)
         if line.done is True or facts.operation == "embeddings":
-            self._usage(line)
+            self._counts_of(line)
         return content
 
-    def _usage(self, line: _Line) -> None:
+    def _counts_of(self, line: _Line) -> None:
         facts = self.facts
         stated = {"input": line.prompt_eval_count, "output": line.eval_count}
         facts.input_tokens, facts.output_tokens = self._counts(stated, "input", "output")

@@ -12,11 +12,19 @@ import msgspec
 from msgspec import Struct
 
 from lz_otel._extract.hosts import OTHER
-from lz_otel._extract.provider_error import provider_error
+from lz_otel._extract.provider_error import ProviderError, provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment
-from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
+from lz_otel._extract.usage import has_counts, read_usage, state
+from lz_otel._extract.values import (
+    error_word,
+    json_object,
+    json_objects,
+    label_name,
+    loads,
+    model_name,
+    nonempty_text,
+)
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
@@ -29,11 +37,15 @@ class _Said(Struct, gc=False):
     tool_calls: Any = None
     function_call: Any = None
     audio: Any = None
+    reasoning_details: Any = None
 
     def more(self) -> int:
-        """1 when there is content besides ``content``."""
-        thoughts = self.reasoning_content or self.reasoning
-        return 1 if self.tool_calls or thoughts or self.refusal or self.function_call or self.audio else 0
+        """1 when there is content besides ``content`` and thinking."""
+        return 1 if self.tool_calls or self.refusal or self.function_call or self.audio else 0
+
+    def thoughts(self) -> Any:
+        """Return what is truthy when it thinks."""
+        return self.reasoning_content or self.reasoning or self.reasoning_details
 
 
 class _Choice(Struct, gc=False):
@@ -42,6 +54,8 @@ class _Choice(Struct, gc=False):
     message: _Said | None = None
     text: Any = None
     finish_reason: Any = None
+    usage: Any = None  # Moonshot
+    error: Any = None  # OpenRouter
 
 
 class _Chunk(Struct, gc=False):
@@ -58,11 +72,20 @@ class _Whole(_Chunk, gc=False):
     model: Any = None
     provider: Any = None
     prompt_cache_diagnostics: Any = None
+    object: Any = None
+    type: Any = None
+    message: Any = None
 
 
 class _PlainChoice(Struct, gc=False):
     delta: _Said | None = None
     finish_reason: Any = None
+    usage: Any = None
+    error: Any = None
+
+    def goes_on(self) -> bool:
+        """Return whether nothing is said besides the delta."""
+        return self.finish_reason is None and self.usage is None and self.error is None
 
 
 class _PlainChunk(Struct, gc=False):
@@ -80,7 +103,6 @@ class ChatReader(Reader):
 
     _ANSWER = _WHOLE
     _decoder: msgspec.json.Decoder[Any] = _WHOLE  # once id and model are known, chunks are read without them
-    _usage: Any = None
     _usage_ends = False  # the usage came on its own, after the last choice
 
     def _event(self, name: bytes, data: bytes) -> int:
@@ -91,7 +113,7 @@ class ChatReader(Reader):
                 choices = plain.choices
                 if choices and len(choices) == 1 and plain.usage is None:
                     said = choices[0].delta
-                    if said is not None and choices[0].finish_reason is None:
+                    if said is not None and choices[0].goes_on():
                         content = said.content
                         if type(content) is str and content:
                             if self.facts.text_sink is not None:
@@ -119,11 +141,13 @@ class ChatReader(Reader):
             for choice in choices:
                 said = choice.delta
                 if said is not None:
-                    content += self._said(said.content) if said.content else said.more()
+                    content += self._said(said.content) or said.more() or self._thought(said.thoughts())
                 elif choice.text:
                     content += self._text(choice.text)
                 if choice.finish_reason is not None:
                     self._choice_ended(choice.index, choice.finish_reason)
+                if choice.usage is not None or choice.error is not None:
+                    self._beside_choice(choice, in_stream=True)
         elif chunk.value:
             content += self._text(chunk.value)
         elif choices is None and chunk.error is None and chunk.usage is None:
@@ -140,16 +164,23 @@ class ChatReader(Reader):
         """Content is a string, or (Mistral) a list of parts."""
         if type(content) is not list:
             return self._text(content)
-        found = 0
-        for part in json_objects(content, 64):
-            found += self._text(part.get("text")) or (1 if part.get("thinking") else 0)
-        return 1 if found else 0
+        parts = json_objects(content, 64)
+        if sum(self._text(part.get("text")) for part in parts):
+            return 1
+        return self._thought(any(part.get("thinking") for part in parts))
+
+    def _beside_choice(self, choice: _Choice, *, in_stream: bool) -> None:
+        """Read what some say in a choice, others next to it."""
+        if has_counts(choice.usage):
+            state(self, choice.usage)
+        if choice.error is not None:
+            self._stated_error(choice.error, in_stream=in_stream)
 
     def _besides(self, chunk: _Chunk) -> None:
         groq = json_object(chunk.x_groq)
         usage = chunk.usage if chunk.usage is not None else groq.get("usage")
         if usage is not None and (has_counts(usage) or self._usage is None):
-            self._usage = usage
+            state(self, usage)
             self._usage_ends = not chunk.choices
         error = chunk.error if chunk.error is not None else groq.get("error")
         if error is not None:
@@ -173,14 +204,21 @@ class ChatReader(Reader):
         for choice in answer.choices or ():
             said = choice.message or choice.delta
             if said is not None:
-                content += self._said(said.content) + said.more()
+                content += self._said(said.content) + said.more() + self._thought(said.thoughts())
             else:
                 content += self._text(choice.text)
             self._choice_ended(choice.index, choice.finish_reason)
+            if choice.usage is not None or choice.error is not None:
+                self._beside_choice(choice, in_stream=False)
         self._identity(answer)
-        self._usage, self._usage_ends = answer.usage, True
+        state(self, answer.usage)
+        self._usage_ends = True
         if answer.error is not None:
             self._stated_error(answer.error)
+        elif answer.object == "error":  # vLLM, with a status of 200
+            self._error(
+                ProviderError(error_word(answer.type) or "_OTHER", None, nonempty_text(answer.message))
+            )
         return content
 
     def _end(self) -> None:

@@ -11,8 +11,8 @@ from msgspec import Struct
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment, form_field
-from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import loads, model_name
+from lz_otel._extract.usage import has_counts, read_usage, state
+from lz_otel._extract.values import loads, model_name, token_count
 from lz_otel.model import Facts, Request
 
 
@@ -35,7 +35,8 @@ class PlainReader(Reader):
 
     def _take_event(self, name: bytes, event: _Answer) -> int:
         if has_counts(event.usage):
-            read_usage(self, event.usage)
+            state(self, event.usage)
+            read_usage(self, self._usage)
         self.facts.terminal = self.facts.terminal or name.endswith((b".completed", b".done"))
         return 1 if name.endswith((b".delta", b".partial_image")) else 0
 
@@ -48,10 +49,12 @@ class PlainReader(Reader):
         facts = self.facts
         self._names(answer.id, answer.model, answer.service_tier)
         read_usage(self, answer.usage if has_counts(answer.usage) else None)
-        if facts.operation == "embeddings" and facts.input_tokens is None and type(answer.usage) is dict:
-            # Voyage and Jina state the total only; embeddings have no output.
+        if facts.input_tokens is None and facts.output_tokens is None and type(answer.usage) is dict:
+            # Voyage and Jina state the total only: embeddings and rankings have no output.
             facts.input_tokens = self._count(answer.usage, "total_tokens")
-            facts.usage_seen = facts.input_tokens is not None
+            facts.usage_seen = (
+                facts.input_tokens is not None or token_count(answer.usage.get("seconds")) is not None
+            )
         if answer.error is not None:
             self._stated_error(answer.error)
         return 0
@@ -77,7 +80,8 @@ class RunReader(Reader):
         self._names(answer.id, answer.model)
         self._stored(answer.status, background=True)
         if has_counts(answer.usage):
-            read_usage(self, answer.usage)
+            state(self, answer.usage)
+            read_usage(self, self._usage)
         if answer.last_error is not None:
             self._stated_error(answer.last_error, in_stream=True)
         return 0
@@ -94,6 +98,7 @@ def _plain(
         if key and not len(bytes(getattr(fields, key))):
             return None
     facts = Facts(provider or OTHER, operation, inference=False, llm_call=True)
+    facts.free = key == "input" and operation == "other"  # moderations
     reader = PlainReader(facts, fields)
     if facts.request_model is None:
         facts.request_model = model_name(form_field(request, "model")) or model_name(azure)

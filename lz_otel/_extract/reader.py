@@ -8,12 +8,12 @@ to it that any chunking gives the same facts, that nothing is raised on bad inpu
 from __future__ import annotations
 
 from bisect import bisect_left
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._extract import framing
 from lz_otel._extract.framing import MAX_BODY, AwsFrames, JsonLines, Sse
 from lz_otel._extract.provider_error import provider_error
+from lz_otel._extract.skim import Skim
 from lz_otel._extract.template import JSON_STRING, NO_TEMPLATE, PLAIN_TEXT, EventTemplate
 from lz_otel._extract.values import label_name, loads, whole_members
 from lz_otel._extract.writer import MAX_NOTES, FactsWriter
@@ -46,8 +46,7 @@ class Reader(FactsWriter):
     _headers = _NO_HEADERS
     _kind = ""
     _parser: Sse | JsonLines | AwsFrames | None = None
-    _doc: BytesIO | bytes | None = None  # a plain body
-    _size = 0
+    _doc: Skim | bytes | None = None  # a plain body
     _prefix = b""
     _seen_lost = 0
     _done = False
@@ -57,6 +56,7 @@ class Reader(FactsWriter):
     _name = b""
     _events = 0
     _content = 0
+    _hidden = 0  # pieces of content, of those just read, that are thinking
     _gaps: list[int] = []  # noqa: RUF012 - replaced by the first content, never added to
     _last = _read_at = 0.0  # when the last piece of content came, and of another shape
     _only_text = ""  # what the event just read says, where that is one piece of text and nothing else
@@ -103,6 +103,10 @@ class Reader(FactsWriter):
                 self.facts.has_content = True
                 self._gaps = [0] * _GAPS
             self._last = now
+            if self.facts.first_visible_at is None:
+                if content > self._hidden:
+                    self.facts.first_visible_at = now
+                self._hidden = 0
         if self._texts or self._masks:
             self._flush()
 
@@ -111,7 +115,7 @@ class Reader(FactsWriter):
         if status >= 400 or body[:1] != b"{" or len(body) > MAX_BODY:
             return False
         self._status, self._headers, self._kind = status, headers, _JSON
-        self._doc, self._size = body, len(body)
+        self._doc = body
         self.finish(complete)
         return True
 
@@ -223,7 +227,12 @@ class Reader(FactsWriter):
             error = getattr(event, "error", None)
             if error is not None:
                 self._stated_error(error, in_stream=True)
-            return 1 if self._take_event(name, event) else 0
+            hidden = self._hidden
+            content = self._take_event(name, event)
+            if not content:
+                return 0
+            self._hidden = hidden + (self._hidden - hidden >= content)  # one piece, hidden if all of it is
+            return 1
         if data == b"[DONE]":
             self.facts.terminal = self.facts.terminal or self._DONE_ENDS
         elif self._EVENT is not None:
@@ -252,12 +261,8 @@ class Reader(FactsWriter):
 
     def _begin(self, data: bytes, now: float) -> None:
         """Keep pieces before a parser is chosen, and all pieces of a plain body."""
-        if isinstance(self._doc, BytesIO):
-            self._size += len(data)
-            if self._size <= MAX_BODY:
-                self._doc.write(data)
-            else:
-                self._doc = BytesIO()
+        if isinstance(self._doc, Skim):
+            self._doc.write(data)
             return
         prefix = self._prefix + data if self._prefix else data
         if not self._choose(prefix):
@@ -283,23 +288,24 @@ class Reader(FactsWriter):
         if first == b"{" and kind in framing.LINE_TYPES:
             self._parser = JsonLines()
         elif first in (b"{", b"["):
-            self._doc = BytesIO()
+            self._doc = Skim()
         elif kind == "application/vnd.amazon.eventstream" or (first == b"\0" and not kind):
             self._parser = AwsFrames()
         elif kind == "text/event-stream" or (first and first in b"edir:" and kind in framing.TEXT_TYPES):
             self._parser = Sse()
         else:
-            self._doc = BytesIO()
+            self._doc = Skim()
         if isinstance(self._parser, JsonLines) or (self._parser is not None and self._status < 400):
             self.facts.stream = True
         return True
 
     def _read_document(self, complete: bool) -> None:
         """Read a plain body that is over."""
-        if self._size > MAX_BODY:
-            self._note("body")
-            return
-        body = self._doc.getvalue() if isinstance(self._doc, BytesIO) else self._doc or b""
+        body = self._doc or b""
+        if isinstance(body, Skim):
+            if body.shortened:  # its text is not whole
+                self.facts.text_sink, self.facts.too_large = None, body.given_up
+            body = body.value()
         if self._status >= 400:
             self.facts.terminal = complete
             self.facts.error_type = self.facts.error_code = self.facts.error_message = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._extract.encodings import Decoder, decoder_for
+from lz_otel._extract.encodings import BombError, Decoder, decoder_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,16 +27,17 @@ class Reading:
     Attributes:
         feed: takes the next piece and the time it came at; may raise (a fault of ours).
         encoding_failed: its encoding is unknown, or could not be undone.
+        undecodable: it is not what its encoding says: the client that decodes it raises.
     """
 
-    __slots__ = ("_decoder", "_reader", "encoding_failed", "feed")
+    __slots__ = ("_decoder", "_reader", "encoding_failed", "feed", "undecodable")
 
     def __init__(self, reader: Reader, status: int, headers: Mapping[str, str]) -> None:
         reader.head(status, headers)
         self._reader = reader
         self._decoder: Decoder | None = None
         self.feed: Any = reader.feed
-        self.encoding_failed = False
+        self.encoding_failed = self.undecodable = False
         encoding = headers.get("content-encoding")
         if encoding and encoding.strip().lower() != "identity":
             self._decoder = decoder_for(encoding)
@@ -81,14 +82,26 @@ class Reading:
         while True:
             try:
                 piece = next(pieces, None)
-            except Exception:  # noqa: BLE001 - each codec has error classes of its own
-                self.encoding_failed = True
-                self.feed = _skip
-                self._reader.facts.malformed.append("encoding")
+            except Exception as fault:  # noqa: BLE001 - each codec has error classes of its own
+                self._failed(fault)
                 return
             if piece is None:
                 return
             feed(piece, now)
+
+    def _failed(self, fault: Exception) -> None:
+        self.encoding_failed = True
+        self.undecodable = not isinstance(fault, BombError)
+        self.feed = _skip
+        self._reader.facts.malformed.append("encoding")
+
+    def ended(self) -> None:
+        """Note that the body came to its end."""
+        if self._decoder is not None and not self.encoding_failed:
+            try:
+                self._decoder.end()
+            except ValueError as fault:
+                self._failed(fault)
 
     def distrust(self) -> None:
         """Read less, since something of ours failed on the body: first without the sinks, then nothing."""

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from lz_otel._extract.hosts import GATEWAY_SEGMENT, HOSTS, SUFFIXES, provider_by_suffix, provider_in_path
+from lz_otel._extract.skim import skim
 from lz_otel._extract.values import json_object, lenient, nonempty_text
 from lz_otel._ground.unreadable import UNREADABLE
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from lz_otel._extract.reader import Reader
     from lz_otel.model import Request
 
-MAX_REQUEST = 32 << 20
-"""Most bytes of a request body that are looked at (C)."""
+_LARGE = 4 << 20  # a request body above that is shortened before it is read (C)
+_MOST_KEPT = 512 << 10  # and so much of what is left is read
 _FORM_WINDOW = 64 << 10
 
 NOTHING = Raw(b"")
@@ -120,13 +121,18 @@ def identify(
 def decode_request(request: Request) -> Fields | None:
     """Return the top level of the request's JSON body, ``None`` when there is none to be read."""
     body = request.body
-    if not body or len(body) > MAX_REQUEST:
+    if not body:
         return None
+    large = len(body) > _LARGE
+    if large:
+        body, _ = skim(body, _MOST_KEPT)
     try:
-        return _FIELDS.decode(body)
+        fields: Fields | None = _FIELDS.decode(body)
     except UNREADABLE:
-        fields: Fields | None = lenient(Fields, body) if body[:64].lstrip()[:1] == b"{" else None
-        return fields
+        fields = lenient(Fields, body) if body[:64].lstrip()[:1] == b"{" else None
+    if large and fields is not None and fields.messages is not None:
+        fields.messages = []  # what is left of them says nothing about the prompt
+    return fields
 
 
 def user_id(fields: Fields) -> str | None:

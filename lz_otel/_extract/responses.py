@@ -15,9 +15,10 @@ from msgspec import Raw, Struct, field
 from lz_otel._extract.anthropic import CountReader
 from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.openai import cache_diagnosis
+from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, deployment
-from lz_otel._extract.usage import read_usage
+from lz_otel._extract.usage import read_usage, state
 from lz_otel._extract.values import json_object, model_name
 from lz_otel.model import Facts, Request
 
@@ -33,6 +34,7 @@ class _Event(Struct, gc=False):
     failure: Any = field(default=None, name="error")
     code: Any = None
     message: Any = None
+    usage: Any = None
 
 
 class _Item(Struct, gc=False):
@@ -68,22 +70,19 @@ class ResponsesReader(Reader):
             if event is None:
                 self._bad_event(data)
                 return 0
-            if name == b"response.output_text.delta":
-                return self._text(event.delta)
-            return 1 if event.delta else 0
+            return self._piece(name == b"response.output_text.delta", b"reasoning" in name, event.delta)
         return super()._event(name, data)
 
     def _take_event(self, name: bytes, event: _Event) -> int:
         kind = event.type if type(event.type) is str else name.decode("latin-1")
-        if not name and kind == "response.output_text.delta":
-            return self._text(event.delta)
         if not name and kind.endswith(".delta"):
-            return 1 if event.delta else 0
+            return self._piece(kind == "response.output_text.delta", "reasoning" in kind, event.delta)
         if kind in _ENDS or kind in ("response.created", "response.in_progress", "response.queued"):
             response = self._decode(self._ANSWER, bytes(event.response))
             if response is None:
                 self._note("event")
                 return 0
+            state(self, event.usage)
             self._response(response, in_stream=True)
             if kind in _ENDS:
                 self.facts.terminal = True
@@ -91,6 +90,11 @@ class ResponsesReader(Reader):
             stated = {"code": event.code, "message": event.message}
             self._stated_error(stated if event.failure is None else event.failure, in_stream=True)
         return 0
+
+    def _piece(self, text: bool, thought: bool, delta: Any) -> int:
+        if text:
+            return self._text(delta)
+        return self._thought(delta) if thought else int(bool(delta))
 
     def _take_answer(self, answer: _Response) -> int:
         self._response(answer, in_stream=False)
@@ -109,9 +113,12 @@ class ResponsesReader(Reader):
         self._names(response.id, response.model, response.service_tier)
         self._stored(response.status, response.background is True)
         self.facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
-        read_usage(self, response.usage)
+        state(self, response.usage)
+        read_usage(self, self._usage)
         if response.error is not None:
             self._stated_error(response.error, in_stream=in_stream)
+        elif response.status == "failed":
+            self._error(ProviderError("failed"), in_stream=in_stream)
 
 
 def _reader(

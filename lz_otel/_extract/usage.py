@@ -1,22 +1,31 @@
-"""The ``usage`` object of OpenAI and of the many APIs shaped like it.
+"""What usage objects state, and what of it can be true: the rules for counts, of every dialect, in one place.
 
-The input count is the whole prompt: cached and written tokens are inside (D), unlike
-Anthropic's. Where parts exceed the whole, the whole stands, the parts are cut, and the
-contradiction is noted.
+- Counts of one answer never fall: a smaller value that comes later does not replace a larger one (`state`).
+- The total decides whether a part (cached, written, reasoning tokens) is inside its whole or beside it
+  (`settle`). Where no total is stated, the provider's documentation does.
+- What leaves here was stated, or is a sum or a difference that the provider's own rule gives. Nothing is
+  cut to fit. A part that is inside and larger than its whole is left out and noted as malformed.
+- A total may hold more than any count names (Gemini behind OpenAI's API hides its thoughts so). The counts
+  stay as they are stated, since nothing says what the rest is; only the price is not complete then.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from lz_otel._extract.values import json_object, token_count
 
 if TYPE_CHECKING:
-    from lz_otel._extract.reader import Reader
+    from lz_otel._extract.writer import FactsWriter
 
 _TICKS_PER_USD = 1e10  # xAI (D)
-_KEYS = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens")
+_INPUT = ("prompt_tokens", "input_tokens")
+_OUTPUT = ("completion_tokens", "output_tokens")
+_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details")
+_OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
+_KEYS = (*_INPUT, *_OUTPUT, "total_tokens")
 
 
 def has_counts(usage: Any) -> bool:
@@ -24,8 +33,47 @@ def has_counts(usage: Any) -> bool:
     return type(usage) is dict and any(usage.get(key) is not None for key in _KEYS)
 
 
-def read_usage(reader: Reader, usage: Any, *, final: bool = True) -> None:
-    """Put a usage object into the reader's facts.
+def state(reader: FactsWriter, usage: Any) -> None:
+    """Take over what a usage object states, beside what the answer has stated before.
+
+    Args:
+        reader: holds what was stated; notes what is no object.
+        usage: the decoded value; ``None`` says nothing.
+    """
+    if type(usage) is not dict:
+        if usage is not None:
+            reader._note("usage")
+    elif reader._usage is None:
+        reader._usage = usage
+    else:
+        reader._usage = _grown(reader._usage, usage, nested=True)
+
+
+def _grown(before: dict[str, Any], after: dict[str, Any], *, nested: bool) -> dict[str, Any]:
+    """Return both objects as one: null leaves what was there, and no number becomes smaller."""
+    grown = dict(before)
+    for key, value in after.items():
+        known = before.get(key)
+        if type(known) is dict and nested:
+            grown[key] = _grown(known, value, nested=False) if type(value) is dict else known
+        else:
+            grown[key] = largest(known, value)
+    return grown
+
+
+def largest(before: Any, after: Any) -> Any:
+    """Return the later of two stated values, unless it is null or a smaller number."""
+    if after is None:
+        return before
+    if type(before) in (int, float) and not (type(after) in (int, float) and after > before):
+        return before
+    return after
+
+
+def read_usage(reader: FactsWriter, usage: Any, *, final: bool = True) -> None:
+    """Put a usage object of OpenAI, or of the many APIs shaped like it, into the reader's facts.
+
+    The input count is the whole prompt: cached and written tokens are inside (D), unlike Anthropic's.
 
     Args:
         reader: notes what cannot be read.
@@ -37,63 +85,109 @@ def read_usage(reader: Reader, usage: Any, *, final: bool = True) -> None:
             reader._note("usage")
         return
     facts = reader.facts
-    take = reader._count
-    facts.input_tokens = _first(reader, usage, "prompt_tokens", "input_tokens")
-    facts.output_tokens = _first(reader, usage, "completion_tokens", "output_tokens")
-    inside = json_object(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
-    inside = inside or json_object(usage.get("prompt_token_details"))
-    outside = json_object(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
-    cached = take(inside, "cached_tokens")
-    if cached is None:
-        cached = _first(reader, usage, "prompt_cache_hit_tokens", "cached_tokens")
-    facts.cache_read_tokens = cached
-    facts.cache_write_tokens = take(inside, "cache_write_tokens")
-    facts.reasoning_tokens = take(outside, "reasoning_tokens")
-    if facts.reasoning_tokens is None:
-        facts.reasoning_tokens = take(usage, "reasoning_tokens")
-    fit_parts(reader)
-    facts.input_tokens_by_modality = modalities(facts.input_tokens, inside)
-    facts.output_tokens_by_modality = modalities(facts.output_tokens, outside)
+    facts.input_tokens = _largest(reader, usage, _INPUT)
+    facts.output_tokens = _largest(reader, usage, _OUTPUT)
+    inside, outside = _details(usage, _INPUT_DETAILS), _details(usage, _OUTPUT_DETAILS)
+    read = _largest(reader, inside, ("cached_tokens",))
+    if read is None:
+        read = _largest(reader, usage, ("prompt_cache_hit_tokens", "cached_tokens"))
+    reasoning = _largest(reader, outside, ("reasoning_tokens",))
+    if reasoning is None:
+        reasoning = _largest(reader, usage, ("reasoning_tokens",))
+    facts.cache_read_tokens, facts.reasoning_tokens = read, reasoning
+    facts.cache_write_tokens = written = reader._count(inside, "cache_write_tokens")
+    settle(reader, usage.get("total_tokens"), (read or 0, written or 0), (reasoning or 0,))
+    facts.input_tokens_by_modality = by_modality(reader, facts.input_tokens, _kinds(inside))
+    facts.output_tokens_by_modality = by_modality(reader, facts.output_tokens, _kinds(outside))
     facts.cost_reported = _cost(usage)
     reader._names(tier=facts.service_tier or usage.get("service_tier"))
     facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
     facts.output_final = final and facts.output_tokens is not None
 
 
-def _first(reader: Reader, usage: dict[str, Any], *keys: str) -> int | None:
+def _largest(reader: FactsWriter, usage: dict[str, Any], keys: tuple[str, ...]) -> int | None:
+    """Return the largest of what is stated under these names: gateways send one of them as 0."""
+    found: int | None = None
     for key in keys:
         if usage.get(key) is not None:
-            return reader._count(usage, key)
-    return None
+            number = reader._count(usage, key)
+            if number is not None and (found is None or number > found):
+                found = number
+    return found
 
 
-def fit_parts(reader: Reader) -> None:
-    """Cut parts to their whole, so that they add up and none is negative."""
+def _details(usage: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    for key in keys:
+        found = usage.get(key)
+        if found:
+            return json_object(found)
+    return {}
+
+
+def settle(reader: FactsWriter, total: Any, of_input: tuple[int, ...], of_output: tuple[int, ...]) -> None:
+    """Make the counts of the facts agree with the total that the provider states, and with each other.
+
+    Args:
+        reader: its facts hold input and output as the provider's documentation adds them up.
+        total: the decoded value of the total; ``None`` where none is stated.
+        of_input: parts of the input: positive where documented as inside of it, so that it may turn out to
+            be beside; negative where it was added, so that it may turn out to be inside.
+        of_output: the same of the output.
+    """
     facts = reader.facts
-    whole = facts.input_tokens
-    if whole is not None:
-        read = min(facts.cache_read_tokens or 0, whole)
-        written = min(facts.cache_write_tokens or 0, whole - read)
-        if read != (facts.cache_read_tokens or 0) or written != (facts.cache_write_tokens or 0):
-            reader._note("usage")
-            facts.cache_read_tokens = read if facts.cache_read_tokens is not None else None
-            facts.cache_write_tokens = written if facts.cache_write_tokens is not None else None
-    output, reasoning = facts.output_tokens, facts.reasoning_tokens
+    whole, output, stated = facts.input_tokens, facts.output_tokens, token_count(total)
+    if stated and whole is not None and output is not None and stated != whole + output:
+        _agree(reader, stated - whole - output, of_input, of_output)
+        whole, output = facts.input_tokens, facts.output_tokens
+    read, written, reasoning = facts.cache_read_tokens, facts.cache_write_tokens, facts.reasoning_tokens
+    if whole is not None and (read or 0) + (written or 0) > whole:
+        both = (read or 0) <= whole and (written or 0) <= whole
+        if both or (read or 0) > whole:
+            facts.cache_read_tokens = None
+        if both or (written or 0) > whole:
+            facts.cache_write_tokens = facts.cache_write_5m_tokens = facts.cache_write_1h_tokens = None
+        _contradicts(reader)
     if output is not None and reasoning is not None and reasoning > output:
-        reader._note("usage")
-        facts.reasoning_tokens = output
+        facts.reasoning_tokens = None
+        _contradicts(reader)
 
 
-def modalities(whole: int | None, details: dict[str, Any]) -> dict[str, int] | None:
-    """Return tokens by kind, adding up to the whole; ``None`` when all of it is text or it is not said."""
-    if whole is None:
+def _agree(reader: FactsWriter, missing: int, of_input: tuple[int, ...], of_output: tuple[int, ...]) -> None:
+    """Move parts beside their wholes, or inside, so that they add up; the fewest that do."""
+    facts = reader.facts
+    parts = [(part, 0) for part in of_output if part] + [(part, 1) for part in of_input if part]
+    for number in range(1, len(parts) + 1):
+        for moved in combinations(parts, number):
+            if sum(part for part, _ in moved) == missing:
+                facts.output_tokens = (facts.output_tokens or 0) + sum(p for p, side in moved if not side)
+                facts.input_tokens = (facts.input_tokens or 0) + sum(p for p, side in moved if side)
+                return
+    facts.settled = facts.settled and missing < 0  # a total that is too small hides nothing
+
+
+def _contradicts(reader: FactsWriter) -> None:
+    reader._note("usage")
+    reader.facts.settled = False
+
+
+def by_modality(reader: FactsWriter, whole: int | None, parts: dict[str, int]) -> dict[str, int] | None:
+    """Return tokens by kind, adding up to the whole, text being the rest.
+
+    Returns:
+        ``None`` when all of it is text or it is not said; all of it as ``unknown`` when the parts are more.
+    """
+    other = {kind: number for kind, number in parts.items() if number and kind != "text"}
+    if whole is None or not other:
         return None
-    image = min(token_count(details.get("image_tokens")) or 0, whole)
-    audio = min(token_count(details.get("audio_tokens")) or 0, whole - image)
-    if not image and not audio:
-        return None
-    parts = {"text": whole - image - audio, "image": image, "audio": audio}
-    return {kind: number for kind, number in parts.items() if number}
+    rest = whole - sum(other.values())
+    if rest < 0:
+        _contradicts(reader)
+        return {"unknown": whole}
+    return {"text": rest, **other} if rest else other
+
+
+def _kinds(details: dict[str, Any]) -> dict[str, int]:
+    return {kind: token_count(details.get(f"{kind}_tokens")) or 0 for kind in ("image", "audio")}
 
 
 def _cost(usage: dict[str, Any]) -> float | None:

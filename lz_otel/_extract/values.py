@@ -19,17 +19,16 @@ _WORD = re.compile(r"[A-Za-z0-9_.\-:/]{1,64}").fullmatch
 
 
 def token_count(value: Any) -> int | None:
-    """Return a count of tokens: a non-negative ``int`` of sane size, else ``None``."""
-    if type(value) is int and 0 <= value <= MAX_COUNT:
-        return value
-    return None
+    """Return a count of tokens: a whole number of sane size, else ``None``.
 
-
-def integral(value: Any) -> Any:
-    """Return a float without a fraction as ``int``: Cohere documents its counts as doubles (D)."""
+    A float without a fraction is one too: Cohere documents its counts as doubles (D), and gateways written
+    in languages with one kind of number send ``12.0``.
+    """
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else None
     if type(value) is float and 0.0 <= value <= MAX_COUNT and value.is_integer():
         return int(value)
-    return value
+    return None
 
 
 def nonempty_text(value: Any) -> str | None:

@@ -14,7 +14,8 @@ from msgspec import Struct, field
 
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
-from lz_otel._extract.values import json_objects, label_name, token_count
+from lz_otel._extract.usage import largest
+from lz_otel._extract.values import json_objects, label_name
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -40,16 +41,12 @@ class GenerationReader(Reader):
     def _take_answer(self, answer: _Answer) -> int:
         facts = self.facts
         self._names(model=facts.response_model or answer.model_id)
-        self._input = self._input or answer.input_token_count
+        self._input = largest(self._input, answer.input_token_count)
         content = 0
         for result in json_objects(answer.results, 128):
             content += self._text(result.get("generated_text"))
-            self._input = self._input or result.get("input_token_count")
-            output = result.get("generated_token_count")
-            if output is not None:
-                self._output = (
-                    output if not token_count(self._output) else max(token_count(output) or 0, self._output)
-                )
+            self._input = largest(self._input, result.get("input_token_count"))
+            self._output = largest(self._output, result.get("generated_token_count"))
             reason = label_name(result.get("stop_reason"))
             if reason is not None and reason.lower() != "not_finished":
                 facts.finish_reasons = [reason]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lz_otel._extract.provider_error import ProviderError, provider_error
-from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name
+from lz_otel._extract.values import MAX_COUNT, MAX_NAME, lenient, model_name, token_count
 from lz_otel._ground.unreadable import UNREADABLE
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lz_otel.model import Facts
 
 _T = TypeVar("_T")
+_UNNAMED = ProviderError("_OTHER")
 MAX_NOTES = 16
 """Most signals of one answer that are noted as malformed (C)."""
 _MAX_SECOND_ATTEMPTS = 32
@@ -31,6 +32,8 @@ class FactsWriter:
 
     _status = 200
     _attempts = 0
+    _hidden = 0
+    _usage: dict[str, Any] | None = None  # what usage objects have stated so far (`usage.state`)
     _reasons: dict[int, str] = {}  # noqa: RUF012 - replaced, never added to
 
     def __init__(self, facts: Facts, fields: Fields | None = None) -> None:
@@ -70,8 +73,10 @@ class FactsWriter:
         value = usage.get(key)
         if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
             return value
-        self._note("usage")
-        return None
+        found = token_count(value)
+        if found is None:
+            self._note("usage")
+        return found
 
     def _counts(self, usage: dict[str, Any], *keys: str) -> list[int | None]:
         """Return counts of a usage object, as `_count` does."""
@@ -81,8 +86,7 @@ class FactsWriter:
             if value is None or (type(value) is int and 0 <= value <= MAX_COUNT):
                 counts.append(value)
             else:
-                self._note("usage")
-                counts.append(None)
+                counts.append(self._count(usage, key))
         return counts
 
     def _names(
@@ -108,8 +112,10 @@ class FactsWriter:
             self.facts.finish_reasons = [self._reasons[choice] for choice in sorted(self._reasons)]
 
     def _stated_error(self, error: Any, *, in_stream: bool = False) -> None:
-        """Return the value of ``error`` in a body."""
-        self._error(provider_error({"error": error}), in_stream=in_stream)
+        """Note the value of ``error`` in a body; an empty one says that there is none."""
+        if error:
+            found = provider_error({"error": error})
+            self._error(found if any(found) else _UNNAMED, in_stream=in_stream)
 
     def _error(self, found: ProviderError, *, in_stream: bool = False) -> None:
         """Note the provider's error; the first one that names a type stands."""
@@ -119,6 +125,13 @@ class FactsWriter:
         facts.error_type = facts.error_type or found.type
         facts.error_code = facts.error_code or found.code
         facts.error_message = facts.error_message or found.message
+
+    def _thought(self, value: Any) -> int:
+        """Thinking, shown or not; 1 when it is content. A user does not wait for it."""
+        if value:
+            self._hidden += 1
+            return 1
+        return 0
 
     def _text(self, value: Any) -> int:
         """Output text; 1 when it is content."""

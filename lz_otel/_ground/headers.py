@@ -54,6 +54,7 @@ _BY_CLASS = {
     "ConnectionRefusedError": "connect_error",
     "TimeoutError": "read_timeout",
 }
+_TLS_ENDS = frozenset({"SSLEOFError", "SSLZeroReturnError", "SSLWantReadError", "SSLWantWriteError"})
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "KeyboardInterrupt", "SystemExit"})
 
 
@@ -218,6 +219,22 @@ def is_cancellation(error: BaseException) -> bool:
     return not isinstance(error, Exception) and any(c.__name__ in _CANCELLATIONS for c in type(error).__mro__)
 
 
+def tls_fault(error: BaseException) -> BaseException | None:
+    """Return the fault of TLS that an exception of the client stands for, if it does.
+
+    An end of the connection, even within TLS, is none.
+    """
+    cause: BaseException | None = error
+    for _ in range(8):
+        if cause is None:
+            return None
+        names = {cls.__name__ for cls in type(cause).__mro__}
+        if "SSLError" in names and names.isdisjoint(_TLS_ENDS):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
 def transport_error(error: BaseException) -> str:
     """Exception as a value of the closed list of attempts."""
     for cls in type(error).__mro__:
@@ -225,3 +242,12 @@ def transport_error(error: BaseException) -> str:
         if found is not None:
             return found
     return "cancelled" if is_cancellation(error) or isinstance(error, GeneratorExit) else "other_error"
+
+
+def failure(error: BaseException) -> tuple[str, str]:
+    """Return the class of an exception (empty for a cancellation), and the status of its attempt."""
+    status = transport_error(error)
+    if status == "cancelled":
+        return "", status
+    fault = tls_fault(error)
+    return (type(error).__name__, status) if fault is None else (type(fault).__name__, "tls_error")

@@ -20,14 +20,16 @@ GENAI_OPERATIONS = ("chat", "generate_content", "text_completion", "embeddings",
 # Attempts: what an HTTP attempt came to. Statuses outside the list fall into their class.
 TRANSPORT_ERRORS = (
     "connect_error", "connect_timeout", "read_error", "read_timeout", "write_error", "write_timeout",
-    "pool_timeout", "protocol_error", "cancelled", "other_error",
+    "pool_timeout", "protocol_error", "tls_error", "decode_error", "cancelled", "other_error",
 )  # fmt: skip
 STATUSES = (
     "200", "400", "401", "402", "403", "404", "408", "409", "413", "422", "429", "500", "502", "503", "504",
     "529", "1xx", "2xx", "3xx", "4xx", "5xx", *TRANSPORT_ERRORS,
 )  # fmt: skip
 RETRY_REASONS = (*STATUSES, "unknown")
-USAGE_MISSING = ("ended_early", "not_requested", "not_sent", "malformed", "compressed", "later")
+USAGE_MISSING = (
+    "ended_early", "not_requested", "not_sent", "malformed", "compressed", "later", "too_large",
+)  # fmt: skip
 MISS_REASONS = (
     "first_use", "expired", "model_changed", "tools_changed", "system_changed", "history_changed",
     "below_minimum", "no_breakpoint", "unknown",
@@ -44,6 +46,7 @@ MODEL_FALLBACK_REASONS = (
 DURATION_BUCKETS = (
     0.005, 0.010, 0.015, 0.020, 0.025, 0.030, 0.040, 0.050, 0.075, 0.100, 0.150, 0.200, 0.300,
     0.400, 0.600, 0.800, 1.0, 1.2, 1.6, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0,
+    320.0, 640.0,
 )  # fmt: skip
 CHUNK_BUCKETS = (
     0.001, 0.0025, 0.005, 0.010, 0.015, 0.020, 0.030, 0.040, 0.050, 0.075, 0.100, 0.150, 0.200,

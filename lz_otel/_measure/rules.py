@@ -86,6 +86,9 @@ def _stream(ended: EndedCall, rows: list[Row]) -> None:
     if first is None or last is None:
         return
     rows.append((c.TIME_TO_FIRST_TOKEN, (*on_path, ended.served_by), max(0.0, first - ended.started_at)))
+    visible = facts.first_visible_at
+    if visible is not None:
+        rows.append((c.TIME_TO_FIRST_VISIBLE, on_path, max(0.0, visible - ended.started_at)))
     gaps = facts.chunk_gaps
     if gaps is not None and gaps[2]:
         rows.append((c.TIME_PER_OUTPUT_CHUNK, on_path, tuple(gaps)))
@@ -107,12 +110,8 @@ def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
                 rows.append((c.REASONING_TOKENS, text, float(facts.reasoning_tokens)))
         read, written = facts.cache_read_tokens, facts.cache_write_tokens
         if read is not None:
-            if whole is not None and read > whole:  # parts add up to the whole, whatever a server says
-                read = whole
             rows.append((c.CACHE_READ_TOKENS, text, float(read)))
         if written is not None:
-            if whole is not None and written > whole - (read or 0):
-                written = whole - (read or 0)
             rows.append((c.CACHE_WRITE_TOKENS, text, float(written)))
     if legacy:
         for kind, tokens in (("input", facts.input_tokens), ("output", facts.output_tokens)):
@@ -120,7 +119,11 @@ def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
                 rows.append((c.LEGACY_TOKEN_USAGE, (*base, ended.common[1], kind), float(tokens)))
     if facts.awaited:
         rows.append(usage_awaited(ended.common, facts.awaited))
-    elif facts.inference and not facts.usage_seen and (ended.attempts or not ended.timed):  # else it was told
+    elif (
+        facts.llm_call
+        and not (facts.usage_seen or facts.free)
+        and (ended.attempts or not ended.timed)  # else it was told
+    ):
         reason = usage_missing_reason(ended)
         if reason is not None:
             rows.append((c.USAGE_MISSING_CALLS, (*ended.common, reason), 1.0))
@@ -149,10 +152,12 @@ def usage_missing_reason(ended: EndedCall) -> str | None:
     facts = ended.facts
     if facts.usage_seen or ended.status is None or ended.status >= 300:
         return None
-    if ended.ending in (Ending.ABANDONED, Ending.CANCELLED, Ending.INCOMPLETE, Ending.ERROR):
-        return "ended_early"
-    if ended.encoding_failed:
+    if facts.too_large:
+        return "too_large"
+    if ended.encoding_failed and ended.ending in (Ending.OK, Ending.ERROR):
         return "compressed"
+    if ended.ending != Ending.OK:
+        return "ended_early"
     if "body" in facts.malformed or "usage" in facts.malformed or "encoding" in facts.malformed:
         return "malformed"
     if facts.stream and facts.usage_requested is False:

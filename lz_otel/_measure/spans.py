@@ -185,6 +185,7 @@ class Spans:
             "gen_ai.usage.cache_write.input_tokens": facts.cache_write_tokens,
             "gen_ai.usage.reasoning.output_tokens": facts.reasoning_tokens,
             "error.type": ended.error_type or None,
+            "error.code": facts.error_code if ended.error_type else None,
         }
         if facts.stream and ended.first_byte_at is not None:
             values["gen_ai.response.time_to_first_chunk"] = max(0.0, ended.first_byte_at - ended.started_at)

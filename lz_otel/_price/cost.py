@@ -122,6 +122,8 @@ class Prices:
 
     def _by_table(self, facts: Facts, when: float, request: Request | None) -> Cost | None:
         """Price the answer and what was billed on top of it."""
+        if not facts.settled:  # more or less was billed than the counts say
+            return None
         total = self._answer(facts, when, request)
         for entry in facts.billed_besides or ():
             cost = self._answer(_besides(facts, entry), when, request)

@@ -87,7 +87,8 @@ def test_input_is_the_sum_of_its_parts(stated: dict[str, Any], expected: tuple[i
         ([{"output_tokens": 20}], (2104, 2000, 100, 20)),
         ([usage(7), usage(20)], (2104, 2000, 100, 20)),
         ([usage(20) | {"input_tokens": 30}], (2130, 2000, 100, 20)),
-        ([usage(20) | {"cache_read_input_tokens": 0}], (104, 0, 100, 20)),
+        ([usage(20) | {"cache_read_input_tokens": 0}], (2104, 2000, 100, 20)),
+        ([usage(20) | {"input_tokens": 0, "cache_creation_input_tokens": 40.0}], (2104, 2000, 100, 20)),
         ([usage(20) | {"cache_read_input_tokens": None}], (2104, 2000, 100, 20)),
     ],
 )

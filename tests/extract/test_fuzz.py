@@ -18,7 +18,15 @@ from tests.extract import corpus, samples
 from tests.extract.test_framing import split
 
 EXAMPLES = int(os.environ.get("LZ_FUZZ_EXAMPLES", "2000"))
-TIMES = {"first_content_at", "last_content_at", "chunk_gaps", "text_sink", "mask_sink", "request_fields"}
+TIMES = {
+    "first_content_at",
+    "last_content_at",
+    "first_visible_at",
+    "chunk_gaps",
+    "text_sink",
+    "mask_sink",
+    "request_fields",
+}
 NAMES = [name for name in dir(Facts("", "", inference=True, llm_call=True)) if not name.startswith("_")]
 COUNTS = [name for name in NAMES if name.endswith("_tokens")]
 SIGNALS = next(attribute.values for attribute in MALFORMED.attributes if attribute.name == "signal")

@@ -545,3 +545,36 @@ def test_watsonx_counts() -> None:
     )
     cut = answer(url, {"model_id": "i", "input": "x"}, *pieces[:2])
     assert (False, False) == (cut.output_final, cut.terminal)
+
+
+def test_thinking_is_content_and_not_visible() -> None:
+    """The first content may be thinking, shown or redacted; the first visible piece is text or tool input."""
+    redacted = {"type": "content_block_start", "content_block": {"type": "redacted_thinking", "data": "x"}}
+    thought = {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": "x"}}
+    text = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}}
+    tool = {"type": "content_block_delta", "delta": {"type": "input_json_delta", "partial_json": "{"}}
+    asked = {"model": "m", "messages": [], "stream": True}
+    messages = "https://api.anthropic.com/v1/messages"
+    for thinks, speaks in ((redacted, text), (thought, tool)):
+        facts = answer(messages, asked, sse({"type": "message_start"}), sse(thinks), sse(speaks), sse(speaks))
+        assert (1.0, 2.0) == (facts.first_content_at, facts.first_visible_at)
+
+    def chunk(**delta: Any) -> bytes:
+        return sse({"id": "c", "model": "m", "choices": [{"delta": delta}]})
+
+    for said in ({"reasoning": "x"}, {"reasoning_content": "x"}, {"content": [{"thinking": [1]}]}):
+        url = "https://api.openai.com/v1/chat/completions"
+        facts = answer(url, asked, chunk(content=""), chunk(**said), chunk(content="a"))
+        assert (1.0, 2.0) == (facts.first_content_at, facts.first_visible_at)
+
+    def part(*parts: dict[str, Any]) -> bytes:
+        return sse({"candidates": [{"content": {"parts": list(parts)}}]})
+
+    hidden, shown = {"text": "x", "thought": True}, {"text": "a"}
+    url = "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent"
+    facts = answer(url, {"contents": []}, part(hidden), part(hidden, hidden), part(hidden, hidden, shown))
+    assert (0.0, 2.0) == (facts.first_content_at, facts.first_visible_at)
+    url = "https://api.openai.com/v1/responses"
+    events = [{"type": f"response.{kind}.delta", "delta": "x"} for kind in ("reasoning_text", "output_text")]
+    facts = answer(url, {"model": "m", "input": "x"}, *(sse(event) for event in events))
+    assert (0.0, 1.0) == (facts.first_content_at, facts.first_visible_at)

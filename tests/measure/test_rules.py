@@ -97,7 +97,7 @@ def test_an_inference_is_timed_with_all_that_it_came_to() -> None:
 
 def test_what_is_no_inference_is_timed_apart() -> None:
     """An embedding is a sample of the operation's duration, and of nothing else."""
-    assert rules.call(ended(facts(inference=False))) == [
+    assert rules.call(ended(facts(inference=False, free=True))) == [
         (c.GENAI_OPERATION_DURATION, (*BASE, *SERVED_IN_FULL), 2.0)
     ]
 
@@ -131,6 +131,7 @@ def streamed(**more: Any) -> Facts:
         **{
             "stream": True,
             "first_content_at": 101.0,
+            "first_visible_at": 101.5,
             "last_content_at": 102.0,
             "output_tokens": 8,
             "chunk_gaps": ([1, 2], 0.75, 3),
@@ -141,7 +142,13 @@ def streamed(**more: Any) -> Facts:
 
 def timings(rows: list[rules.Row]) -> list[rules.Row]:
     """Return the rows about the course of a stream."""
-    stream = (c.TIME_TO_FIRST_CHUNK, c.TIME_TO_FIRST_TOKEN, c.TIME_PER_OUTPUT_CHUNK, c.OUTPUT_RATE)
+    stream = (
+        c.TIME_TO_FIRST_CHUNK,
+        c.TIME_TO_FIRST_TOKEN,
+        c.TIME_TO_FIRST_VISIBLE,
+        c.TIME_PER_OUTPUT_CHUNK,
+        c.OUTPUT_RATE,
+    )
     return [row for row in rows if row[0] in stream]
 
 
@@ -150,6 +157,7 @@ def test_a_stream_is_timed_from_the_start_of_the_call() -> None:
     assert timings(rules.call(ended(streamed(), results=[hit("symbolic")]))) == [
         (c.TIME_TO_FIRST_CHUNK, (*COMMON, "fast"), 0.5),
         (c.TIME_TO_FIRST_TOKEN, (*COMMON, "fast", "symbolic"), 1.0),
+        (c.TIME_TO_FIRST_VISIBLE, (*COMMON, "fast"), 1.5),
         (c.TIME_PER_OUTPUT_CHUNK, (*COMMON, "fast"), ([1, 2], 0.75, 3)),
         (c.OUTPUT_RATE, (*COMMON, "fast"), 8.0),
     ]
@@ -284,18 +292,13 @@ def test_an_inference_counts_output_without_input() -> None:
 @pytest.mark.parametrize(
     ("read", "written", "counted"),
     [
-        (11, None, [10.0]),
-        (10, 1, [10.0, 0.0]),
-        (4, 7, [4.0, 6.0]),
-        (4, 6, [4.0, 6.0]),
+        (11, None, [11.0]),
         (4, 3, [4.0, 3.0]),
         (None, 3, [3.0]),
-        (None, 11, [10.0]),
-        (12, 12, [10.0, 0.0]),
     ],
 )
-def test_parts_never_exceed_the_whole(read: int | None, written: int | None, counted: list[float]) -> None:
-    """Cache reads and writes add up to ten input tokens at most, whatever a server states."""
+def test_parts_are_counted_as_stated(read: int | None, written: int | None, counted: list[float]) -> None:
+    """No number is counted that nobody stated: `_extract.usage` leaves out what contradicts."""
     rows = rules.call(ended(stated(cache_read_tokens=read, cache_write_tokens=written)))
     parts = (c.CACHE_READ_TOKENS, c.CACHE_WRITE_TOKENS)
     assert [value for metric, _, value in rows if metric in parts] == counted
@@ -376,8 +379,10 @@ def test_modalities_add_up_to_the_whole(whole: int, split: dict[str, int]) -> No
         ({}, {"ending": Ending.CANCELLED}, "ended_early"),
         ({}, {"ending": Ending.INCOMPLETE}, "ended_early"),
         ({}, {"ending": Ending.ERROR}, "ended_early"),
-        ({}, {"ending": Ending.ERROR, "encoding_failed": True}, "ended_early"),
+        ({}, {"ending": Ending.ERROR, "encoding_failed": True}, "compressed"),
+        ({}, {"ending": Ending.ABANDONED, "encoding_failed": True}, "ended_early"),
         ({"malformed": ["body"]}, {"encoding_failed": True}, "compressed"),
+        ({"malformed": ["body"], "too_large": True}, {}, "too_large"),
         ({"malformed": ["body"]}, {}, "malformed"),
         ({"malformed": ["usage"]}, {}, "malformed"),
         ({"malformed": ["mask", "encoding"]}, {}, "malformed"),
@@ -399,9 +404,11 @@ def test_missing_usage_has_one_reason(
     assert rows_of(c.USAGE_MISSING_CALLS, rules.call(call)) == counted
 
 
-def test_an_embedding_misses_no_usage() -> None:
-    """Only an inference is expected to state its usage."""
-    assert rows_of(c.USAGE_MISSING_CALLS, rules.call(ended(facts(inference=False)))) == []
+def test_every_paid_operation_misses_its_usage() -> None:
+    """An embedding, an image or a ranking without usage is counted as well; what is free is not."""
+    for more, counted in ((True, 1), (False, 0)):
+        rows = rules.call(ended(facts(inference=False, free=not more)))
+        assert counted == len(rows_of(c.USAGE_MISSING_CALLS, rows))
 
 
 # --- a response cache's answer ----------------------------------------------------------------------
@@ -426,7 +433,7 @@ def test_a_cached_answer_counts_no_token_again() -> None:
 
 def conclusions(*results: Result) -> list[rules.Row]:
     """Return the rows of a call beyond its duration, with these conclusions."""
-    return rules.call(ended(facts(inference=False), results=results))[1:]
+    return rules.call(ended(facts(inference=False, free=True), results=results))[1:]
 
 
 def test_a_verdict_counts_once() -> None:
@@ -515,7 +522,7 @@ def test_what_no_model_was_paid_for_is_not_unpriced(of: dict[str, Any], results:
 
 def test_every_unreadable_signal_is_counted() -> None:
     """Each one is a row, repeated ones too, also of a call from a cache."""
-    of = facts(inference=False, malformed=["mask", "body", "mask"])
+    of = facts(inference=False, free=True, malformed=["mask", "body", "mask"])
     for results in ([], [hit("response_cache")]):
         rows = rules.call(ended(of, results=results))
         assert [labels[-1] for labels, _ in rows_of(c.MALFORMED, rows)] == ["mask", "body", "mask"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lz_otel.model import EndedCall, Facts, Request
 
-MAX_BODY = 32 << 20
+MAX_BODY = 4 << 20
 """Longest request body that is digested, bytes (the vendor's own limit)."""
 
 # The vendors' diagnoses (D) -> our closed list. Those that say that there is none
