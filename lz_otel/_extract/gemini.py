@@ -17,7 +17,15 @@ from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import fit_parts
-from lz_otel._extract.values import integral, json_object, json_objects, loads, model_name, token_count
+from lz_otel._extract.values import (
+    add_fee,
+    integral,
+    json_object,
+    json_objects,
+    loads,
+    model_name,
+    token_count,
+)
 from lz_otel.model import Facts, Request
 
 if TYPE_CHECKING:
@@ -32,6 +40,7 @@ class _Candidate(Struct, gc=False):
     content: _Content | None = None
     finish: Any = field(default=None, name="finishReason")
     index: Any = 0
+    grounding: Any = field(default=None, name="groundingMetadata")
 
 
 class _Chunk(Struct, gc=False):
@@ -62,6 +71,8 @@ class GenerateReader(Reader):
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
                 content += sum(self._part(json_object(part)) for part in candidate.content.parts or ())
+            if type(candidate.grounding) is dict:
+                self._grounded(candidate.grounding)
             if candidate.finish is not None:
                 self._choice_ended(candidate.index, str(candidate.finish))
         if self._reasons or json_object(chunk.feedback).get("blockReason") is not None:
@@ -73,6 +84,19 @@ class GenerateReader(Reader):
         elif usage is not None:
             self._note("usage")
         return 1 if content else 0
+
+    def _grounded(self, grounding: dict[str, Any]) -> None:
+        """Note searches: billed for each query, or before Gemini 3 for each prompt that took any (D)."""
+        queries = grounding.get("webSearchQueries")
+        facts = self.facts
+        if type(queries) is list and queries:
+            known = (facts.fees or {}).get("web_search", 0)
+            add_fee(facts, "web_search", max(known, sum(1 for query in queries if query)))
+        kinds = {kind for chunk in json_objects(grounding.get("groundingChunks"), 1000) for kind in chunk}
+        if "maps" in kinds or grounding.get("googleMapsWidgetContextToken"):
+            add_fee(facts, "maps_grounding", 1)
+        if grounding.get("retrievalQueries") and facts.provider == "gcp.vertex_ai":
+            add_fee(facts, "retrieval", 1)
 
     def _part(self, part: dict[str, Any]) -> int:
         text = part.get("text")
@@ -94,6 +118,8 @@ class GenerateReader(Reader):
         facts = self.facts
         usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
+        if usage.get("trafficType") == "PROVISIONED_THROUGHPUT":  # paid for beforehand
+            tier = "provisioned_throughput"
         self._names(tier=tier.lower() if type(tier) is str else None)
         facts.input_tokens = self._sum(usage, "promptTokenCount", "toolUsePromptTokenCount")
         facts.output_tokens = self._sum(usage, "candidatesTokenCount", "thoughtsTokenCount")
@@ -107,6 +133,10 @@ class GenerateReader(Reader):
         facts.output_tokens_by_modality = _by_modality(
             facts.output_tokens, usage.get("candidatesTokensDetails"), None
         )
+        if facts.input_tokens_by_modality is not None:
+            facts.cached_tokens_by_modality = _by_modality(
+                facts.cache_read_tokens, usage.get("cacheTokensDetails"), None
+            )
         facts.usage_seen = facts.terminal and facts.input_tokens is not None
         facts.output_final = facts.terminal and facts.output_tokens is not None
 
@@ -213,6 +243,9 @@ class InteractionsReader(Reader):
         content = 0
         for step in (answer.outputs or answer.steps or ())[:1000]:
             step = json_object(step)
+            kind = step.get("type")
+            if type(kind) is str and kind.endswith("_call") and kind != "function_call":
+                add_fee(self.facts, kind[:64].removesuffix("_call"), 1)
             inner = step.get("content")
             for part in json_objects(inner, 100_000) if type(inner) is list else [step]:
                 if part.get("type") == "text":
@@ -256,6 +289,8 @@ def _reader(
     reader = cls(Facts(owner, operation, inference=inference, llm_call=calls), fields)
     reader.facts.request_model = _model(request.path)
     reader.facts.stream = ":stream" in request.path
+    if fields is not None and fields.cached_content is not None:
+        add_fee(reader.facts, "cache_storage", 1)  # billed by the hour, which no answer sums up (D)
     return reader
 
 

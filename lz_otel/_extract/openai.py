@@ -16,7 +16,7 @@ from lz_otel._extract.provider_error import provider_error
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import json_object, json_objects, label_name, loads, model_name
+from lz_otel._extract.values import add_fee, json_object, json_objects, label_name, loads, model_name
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
@@ -191,6 +191,8 @@ class ChatReader(Reader):
             ended = bool(self._reasons) or (facts.provider == "writer" and facts.has_content)
             facts.terminal = ended and (self._usage is not None or not facts.usage_requested)
         read_usage(self, self._usage, final=self._usage_ends or bool(self._reasons) or facts.terminal)
+        if "-search-" in (facts.response_model or facts.request_model or ""):
+            add_fee(facts, "search_model", 1)  # it searches for each request; how often is not said (D)
 
 
 def cache_diagnosis(diagnostics: Any) -> str | None:

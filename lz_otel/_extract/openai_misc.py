@@ -12,7 +12,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment, form_field
 from lz_otel._extract.usage import has_counts, read_usage
-from lz_otel._extract.values import loads, model_name
+from lz_otel._extract.values import add_fee, loads, model_name
 from lz_otel.model import Facts, Request
 
 
@@ -51,6 +51,8 @@ class PlainReader(Reader):
             # Voyage and Jina state the total only; embeddings have no output.
             facts.input_tokens = self._count(answer.usage, "total_tokens")
             facts.usage_seen = facts.input_tokens is not None
+        if type(answer.usage) is dict and answer.usage.get("type") == "duration":
+            add_fee(facts, "audio_second", answer.usage.get("seconds"))
         if answer.error is not None:
             self._stated_error(answer.error)
         return 0

@@ -7,13 +7,14 @@ contradiction is noted.
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._extract.values import json_object, token_count
+from lz_otel._extract.values import add_fee, json_object, token_count
 
 if TYPE_CHECKING:
     from lz_otel._extract.reader import Reader
+    from lz_otel.model import Facts
 
 _TICKS_PER_USD = 1e10  # xAI (D)
 _KEYS = ("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens")
@@ -41,8 +42,9 @@ def read_usage(reader: Reader, usage: Any, *, final: bool = True) -> None:
     facts.input_tokens = _first(reader, usage, "prompt_tokens", "input_tokens")
     facts.output_tokens = _first(reader, usage, "completion_tokens", "output_tokens")
     inside = json_object(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
-    inside = inside or json_object(usage.get("prompt_token_details"))
+    inside = inside or json_object(usage.get("prompt_token_details") or usage.get("input_token_details"))
     outside = json_object(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
+    outside = outside or json_object(usage.get("output_token_details"))
     cached = take(inside, "cached_tokens")
     if cached is None:
         cached = _first(reader, usage, "prompt_cache_hit_tokens", "cached_tokens")
@@ -54,7 +56,10 @@ def read_usage(reader: Reader, usage: Any, *, final: bool = True) -> None:
     fit_parts(reader)
     facts.input_tokens_by_modality = modalities(facts.input_tokens, inside)
     facts.output_tokens_by_modality = modalities(facts.output_tokens, outside)
+    if facts.input_tokens_by_modality is not None:
+        facts.cached_tokens_by_modality = modalities(cached, json_object(inside.get("cached_tokens_details")))
     facts.cost_reported = _cost(usage)
+    _fees(facts, usage, inside)
     reader._names(tier=facts.service_tier or usage.get("service_tier"))
     facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
     facts.output_final = final and facts.output_tokens is not None
@@ -96,6 +101,20 @@ def modalities(whole: int | None, details: dict[str, Any]) -> dict[str, int] | N
     return {kind: number for kind, number in parts.items() if number}
 
 
+def _fees(facts: Facts, usage: dict[str, Any], inside: dict[str, Any]) -> None:
+    """Note what the usage states beside tokens (D: Mistral, OpenRouter, xAI, OpenAI)."""
+    if "prompt_audio_seconds" in usage:
+        add_fee(facts, "audio_second", usage["prompt_audio_seconds"])
+    if usage.get("is_byok") is True:  # OpenRouter with a key of the user's own, on which the provider bills
+        upstream = _usd(json_object(usage.get("cost_details")).get("upstream_inference_cost"))
+        facts.cost_besides = inf if upstream is None else upstream
+    if "num_sources_used" in usage:
+        add_fee(facts, "live_search_source", usage["num_sources_used"])
+    written = inside.get("cache_write_tokens_details")
+    if type(written) is dict:  # its price is not published
+        add_fee(facts, "cache_write_12h", written.get("ttl_12h_tokens"))
+
+
 def _cost(usage: dict[str, Any]) -> float | None:
     """USD that the provider says it bills: OpenRouter, Perplexity, xAI (D)."""
     cost = usage.get("cost")
@@ -104,4 +123,8 @@ def _cost(usage: dict[str, Any]) -> float | None:
     if cost is None:
         ticks = token_count(usage.get("cost_in_usd_ticks"))
         return None if ticks is None else ticks / _TICKS_PER_USD
-    return float(cost) if type(cost) in (int, float) and isfinite(cost) and 0 <= cost < 1e9 else None
+    return _usd(cost)
+
+
+def _usd(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and isfinite(value) and 0 <= value < 1e9 else None
