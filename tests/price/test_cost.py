@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lz_otel._price.cost import Cost, Prices
-from lz_otel.model import Facts
 from tests.price.priced import NOW, epoch, facts
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lz_otel.model import Facts
 
 
 @pytest.fixture(scope="module")

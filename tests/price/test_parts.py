@@ -45,20 +45,36 @@ AUDIO = ("gpt-audio-mini", "openai")
         (("gemini-3.1-pro-preview", "gcp.gemini"), {"fees": {"web_search": 3}}, 0.042),  # by the query
         (GEMINI, {"fees": {"maps_grounding": 1}}, "tool_fee"),
         (GEMINI, {"fees": {"cache_storage": 1}}, "cache"),
-        (("whisper-1", "openai"), {"input_tokens": None, "output_tokens": None, "fees": {"audio_second": 60}}, 0.006),
+        (
+            ("whisper-1", "openai"),
+            {"input_tokens": None, "output_tokens": None, "fees": {"audio_second": 60}},
+            0.006,
+        ),
         # Tokens that are no text
         (AUDIO, {"output_tokens": M, "output_tokens_by_modality": {"audio": M}}, 20.0),
         (AUDIO, {"output_tokens": M, "output_tokens_by_modality": {"text": M // 2, "audio": M // 2}}, 11.2),
         (AUDIO, {"input_tokens": M, "input_tokens_by_modality": {"audio": M // 2, "text": M // 2}}, 5.3),
-        (AUDIO, {"input_tokens": M, "cache_read_tokens": 9, "input_tokens_by_modality": {"audio": M}}, "cache"),
+        (
+            AUDIO,
+            {"input_tokens": M, "cache_read_tokens": 9, "input_tokens_by_modality": {"audio": M}},
+            "cache",
+        ),
         (GPT, {"input_tokens": 1000, "input_tokens_by_modality": {"image": 1000}}, 0.0025),
         (GPT, {"output_tokens": 9, "output_tokens_by_modality": {"image": 9}}, "image"),
         (GPT, {"output_tokens": 9, "output_tokens_by_modality": {"audio": 9}}, "audio"),
         (GPT, {"input_tokens": 9, "input_tokens_by_modality": {"unknown": 9}}, "other"),
         (GEMINI, {"input_tokens": M, "input_tokens_by_modality": {"audio": M}}, 1.0),
         (GEMINI, {"input_tokens": M, "input_tokens_by_modality": {"unknown": M}}, 0.3),
-        (GEMINI, {"input_tokens": M, "cache_read_tokens": M, "input_tokens_by_modality": {"audio": M},
-            "cached_tokens_by_modality": {"audio": M}}, 0.1),
+        (
+            GEMINI,
+            {
+                "input_tokens": M,
+                "cache_read_tokens": M,
+                "input_tokens_by_modality": {"audio": M},
+                "cached_tokens_by_modality": {"audio": M},
+            },
+            0.1,
+        ),
         (("gpt-image-1", "openai"), {"output_tokens": M, "output_tokens_by_modality": {"image": M}}, 40.0),
         # Cache, tier, steps, hours
         (("gpt-5.4-pro", "openai"), {"input_tokens": 9, "cache_read_tokens": 1}, "cache"),
@@ -74,7 +90,7 @@ AUDIO = ("gpt-audio-mini", "openai")
         (GPT, {"cost_reported": 0.1, "cost_besides": 0.4}, 0.5),
         (("gpt-4o", "openrouter"), {"cost_reported": 0.1, "cost_besides": float("inf")}, "model"),
     ],
-)  # fmt: skip
+)
 def test_a_cost_is_whole_or_its_part_is_named(
     prices: Prices, model: tuple[str, str], known: dict[str, Any], expected: float | str
 ) -> None:
@@ -90,10 +106,13 @@ def test_a_cost_is_whole_or_its_part_is_named(
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/v1/images/generations", "image"), ("/v1/audio/speech", "audio"), ("/v1/models/imagen:predict", "image"),
-        ("/v2/rerank", "other"), ("/v1/moderations", ""),
+        ("/v1/images/generations", "image"),
+        ("/v1/audio/speech", "audio"),
+        ("/v1/models/imagen:predict", "image"),
+        ("/v2/rerank", "other"),
+        ("/v1/moderations", ""),
     ],
-)  # fmt: skip
+)
 def test_what_is_billed_without_tokens(prices: Prices, path: str, expected: str) -> None:
     """An answer without usage is billed by images, seconds or searches; moderation is free."""
     said = facts("dall-e-3", "openai")
@@ -138,7 +157,7 @@ def test_a_users_row_has_no_price_that_it_does_not_state(tmp_path: Path) -> None
 
 
 def test_a_users_fee(tmp_path: Path) -> None:
-    """What no list price exists for may be stated: here what the storage of a cache is booked as elsewhere."""
+    """What has no list price may be stated by the user: here storage that is booked elsewhere."""
     path = tmp_path / "mine.toml"
     path.write_text('[vendor."gcp.gemini"]\nfees = { cache_storage = 0, maps_grounding = 0.025 }\n', "utf-8")
     said = facts(*GEMINI, input_tokens=0, output_tokens=0, fees={"cache_storage": 1, "maps_grounding": 2})
