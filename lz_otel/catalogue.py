@@ -195,10 +195,12 @@ COST_UNPRICED = Metric(
 _LIMIT = (GENAI_OPERATION, PROVIDER, REQUEST_MODEL, ACCOUNT, RESOURCE)
 RATE_LIMIT_REMAINING = Metric(
     "lz.rate_limit.remaining", GAUGE, "{unit}", _LIMIT,
-    "What the provider last said is left of a limit.", "D",
+    "What the provider last said is left of a limit, until its reset; of several keys, the least.",
+    "D",
 )
 RATE_LIMIT_LIMIT = Metric(
-    "lz.rate_limit.limit", GAUGE, "{unit}", _LIMIT, "The limit, as the provider last said it.", "D",
+    "lz.rate_limit.limit", GAUGE, "{unit}", _LIMIT,
+    "The limit, as the provider last said it, until its reset.", "D",
 )
 RATE_LIMIT_RESET = Metric(
     "lz.rate_limit.reset", GAUGE, "s", _LIMIT, "Seconds until the limit is refilled, as last said.", "D",

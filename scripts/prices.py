@@ -49,7 +49,7 @@ TIERS = {"processing": ("batch",), "service_tier": ("flex", "priority", "fast")}
 # Of the five articles: the models that they call
 ARTICLES = ("claude-3-5-sonnet-20240620", "claude-3-haiku-20240307", "claude-3-opus-20240229",
             "claude-3-sonnet-20240229", "claude-3-5-sonnet-quantized", "claude-4-haiku-20241022")  # fmt: skip
-SPELLINGS = {"gcp.gemini": ("-preview", "-latest", "-exp")}
+SPELLINGS = {"gcp.gemini": ("-preview", "-latest", "-exp"), "openai": ("-preview",)}
 
 
 def rates(said: Any, model: str) -> dict[str, Any]:

@@ -115,9 +115,10 @@ class Vendor:
 
 
 class Listed(Protocol):
-    """Rows of the data set, by provider."""
+    """Rows of the data set, by provider; models that it names without a price."""
 
     providers: frozenset[str]
+    unknown: dict[str, list[str]]
 
     def rows(self, provider: str, name: str) -> list[Row]:
         """Return the rows of a model, oldest first."""
