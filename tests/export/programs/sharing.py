@@ -160,7 +160,7 @@ def limits_that_end() -> None:
     """Of two living workers' readings the later one ends, then the other."""
     store, exporter = new()
     reading = (catalogue.RATE_LIMIT_REMAINING, LIMIT)
-    store.add([(*reading, 5)])
+    store.add([ATTEMPT, (*reading, 5)])
     read, write = os.pipe()
     go, say = os.pipe()
 
