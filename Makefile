@@ -20,7 +20,7 @@ SAFETY := tests/safety tests/export tests/capture/test_attempt.py \
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-legacy test-apm peers check lint format types fresh docs bundle alerts corpus fuzz truth bench walk soak \
+.PHONY: help demo test test-unit test-legacy test-apm peers check lint format types fresh prices docs bundle alerts corpus fuzz truth bench walk soak \
         safety pythons lock audit build clean clients venv venv-legacy venv-apm venv-clients
 
 help: ## List the targets
@@ -71,6 +71,9 @@ types: venv
 fresh: venv
 	$(PY) scripts/docs.py --check
 	$(BIN)/lz-otel bundle --check
+
+prices: venv ## Write the price list anew from the data set genai-prices, to be reviewed as a diff
+	$(PY) scripts/prices.py
 
 docs: venv ## Write the generated tables in README and docs/
 	$(PY) scripts/docs.py

@@ -270,9 +270,8 @@ class Intake:
         if COLLECTING:
             return
         self.backlog.catch_up()
-        if self.later.limits:
-            with guarded("measure"):
-                self.later.read_limits()
+        with guarded("measure"):
+            self.later.read_limits()
         try:
             self.store.put(CALL_ACTIVE, self._count_active())
         except Exception as fault:  # noqa: BLE001 - what can be read must be readable

@@ -1,7 +1,6 @@
 """What becomes of attempts and calls that have ended: read, judged, priced, counted, one under the other.
 
-Runs later than the host's request, many calls at a time, or at once where the numbers are wanted at once. One
-thread at a time is here.
+Runs later than the host's request, many calls at a time, or at once where they are wanted. One thread at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from lz_otel import _extract
-from lz_otel._extract import limits
+from lz_otel._extract import gateway_cost, limits
 from lz_otel._extract.elsewhere import LinesReader
 from lz_otel._extract.ending import outcome_of
 from lz_otel._extract.reading import Reading
@@ -19,7 +18,8 @@ from lz_otel._ground.guard import guard, guarded
 from lz_otel._ground.headers import NO_HEADERS
 from lz_otel._measure import rules
 from lz_otel._measure.awaited import Awaited, Begun
-from lz_otel.catalogue import GENAI_OPERATIONS, INTERNAL_OVERHEAD, MALFORMED
+from lz_otel._measure.headroom import MAX_READINGS, Headroom
+from lz_otel.catalogue import ACCOUNT, GENAI_OPERATIONS, INTERNAL_OVERHEAD, MALFORMED
 from lz_otel.mechanisms import REPLACES, of_effect
 from lz_otel.model import EndedCall, Ending, Facts, Request
 
@@ -58,7 +58,7 @@ class Later:
 
     Attributes:
         listeners: handed each ended call (audit log, tests).
-        limits: response headers with rate limits, the last of each model, not read yet.
+        limits: response headers with rate limits, the last of each model and key, not read yet.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class Later:
         self.providers = dict(providers or {})
         self.legacy = legacy
         self.listeners: list[Callable[[EndedCall], None]] = []
-        self.limits: dict[tuple[str, ...], tuple[Mapping[str, str], float]] = {}
+        self.limits: dict[tuple[tuple[str, ...], int], tuple[Mapping[str, str], float]] = {}
+        self._headroom = Headroom()
         self.awaited = Awaited()
         self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # common values: mechanisms at 0
 
@@ -148,6 +149,7 @@ class Later:
 
     def _count(self, call: Call, attempt: Attempt, common: tuple[str, ...], rows: list[Any]) -> None:
         started = perf_counter() if call.overhead is not None else 0.0
+        gateway_cost.read(attempt.headers, attempt.reader.facts)
         ended = self._ended(call, attempt, common)
         if attempt.reader.background and ended.facts.response_id:
             self._may_come_again(attempt, ended)
@@ -164,7 +166,10 @@ class Later:
             except Exception as fault:  # noqa: BLE001 - an odd price must not lose the call
                 guard.fault("judge", fault)
             if not attempt.headers.lacks[limits.MARKERS]:
-                self.limits[common[:3]] = (attempt.headers, time())
+                account, key = limits.whose(attempt.request.headers, attempt.headers)
+                names = (*common[:3], self.labels.other("lz.account", ACCOUNT.cap, account))
+                if len(self.limits) < MAX_READINGS:
+                    self.limits[names, key] = (attempt.headers, time())
         operation, call.operation = call.operation, None  # once, whatever fails from here on
         if operation is not None:
             operation.call_ended(ended)
@@ -219,7 +224,13 @@ class Later:
         prices = self.prices
         cost = ended.cost  # a mechanism may have asked the table already
         if cost is None and prices is not None and ended.facts.llm_call:
-            cost = prices.price(ended.facts, time(), ended.request)
+            if gateway_cost.from_cache(ended.response_headers):  # and no mechanism is on that would know
+                return
+            cost = prices.whole(ended.facts, time(), ended.request)
+            if isinstance(cost, str):
+                if ended.status is not None and ended.status < 300:
+                    ended.unpriced = cost
+                return
         if cost is None:
             return
         cheaper = [
@@ -341,15 +352,27 @@ class Later:
             self.store.touch(metric, sets)
 
     def read_limits(self) -> None:
-        """Read the last rate-limit headers of each model: only when the numbers are read."""
+        """Read the last rate-limit headers of each model and key, and end what has passed.
+
+        Only when the numbers are read.
+        """
+        with self._headroom.lock:
+            self._read_limits()
+
+    def _read_limits(self) -> None:
         while self.limits:
             try:
-                common, (headers, when) = self.limits.popitem()
+                (names, key), (headers, when) = self.limits.popitem()
             except KeyError:
-                return
+                break
             unreadable: list[str] = []
-            self.store.add(rules.limits(common, limits.read(headers, when, unreadable)))
-            self.store.add([(MALFORMED, (*common, "", "", signal), 1.0) for signal in unreadable])
+            self._headroom.take(names, key, limits.read(headers, when, unreadable), when)
+            self.store.add([(MALFORMED, (*names[:3], "", "", signal), 1.0) for signal in unreadable])
+        rows, ended = self._headroom.shown(time())
+        if rows:
+            self.store.add(rows)
+        if ended:
+            self.store.drop(ended)
 
     @staticmethod
     def release(call: Call) -> None:
@@ -362,6 +385,7 @@ class Later:
         """Forget what belongs to the parent."""
         self.limits.clear()
         self.awaited.clear()
+        self._headroom.clear()
         self._started.clear()
 
 

@@ -76,6 +76,7 @@ MODALITY = Attribute("gen_ai.token.modality", ("text", "image", "audio", "unknow
 MECHANISM = Attribute("mechanism", MECHANISMS, doc="way of being served without the full price")
 VERDICT = Attribute("verdict", VERDICTS, doc="what the mechanism came to")
 STATUS = Attribute("status", STATUSES, doc="HTTP status, or what kept one from arriving")
+ACCOUNT = Attribute("lz.account", cap=20, doc="project or organisation that a header names", optional=True)
 RESOURCE = Attribute(
     "resource",
     ("requests", "tokens", "input_tokens", "output_tokens", "priority_input_tokens", "priority_output_tokens",
@@ -87,6 +88,9 @@ INTENT = Attribute(
 )
 SYSTEM = Attribute("gen_ai.system", cap=50, doc="name of gen_ai.provider.name before v1.37")
 TOKEN_TYPE = Attribute("gen_ai.token.type", ("input", "output"), doc="input or output")
+
+
+PARTS = ("model", "audio", "image", "tool_fee", "cache", "tier", "gateway_fallback", "other")
 
 
 def _closed(name: str, values: tuple[str, ...], doc: str) -> Attribute:
@@ -189,14 +193,19 @@ OVERSPENT_USD = Metric(
     "lz.overspent.usd", COUNTER, "{USD}", (*COMMON, MECHANISM),
     "What the calls cost beyond full price (writes to a prompt cache).",
 )
-COST_UNPRICED = Metric("lz.cost.unpriced", COUNTER, "{call}", COMMON, "Calls whose model has no price.")
-_LIMIT = (GENAI_OPERATION, PROVIDER, REQUEST_MODEL, RESOURCE)
+COST_UNPRICED = Metric(
+    "lz.cost.unpriced", COUNTER, "{call}", (*COMMON, _closed("part", PARTS, "what has no price")),
+    "Calls of which a billed part has no price: nothing of them is in `lz.cost.usd`.",
+)
+_LIMIT = (GENAI_OPERATION, PROVIDER, REQUEST_MODEL, ACCOUNT, RESOURCE)
 RATE_LIMIT_REMAINING = Metric(
     "lz.rate_limit.remaining", GAUGE, "{unit}", _LIMIT,
-    "What the provider last said is left of a limit.", "D",
+    "What the provider last said is left of a limit, until its reset; of several keys, the least.",
+    "D",
 )
 RATE_LIMIT_LIMIT = Metric(
-    "lz.rate_limit.limit", GAUGE, "{unit}", _LIMIT, "The limit, as the provider last said it.", "D",
+    "lz.rate_limit.limit", GAUGE, "{unit}", _LIMIT,
+    "The limit, as the provider last said it, until its reset.", "D",
 )
 RATE_LIMIT_RESET = Metric(
     "lz.rate_limit.reset", GAUGE, "s", _LIMIT, "Seconds until the limit is refilled, as last said.", "D",

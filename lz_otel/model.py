@@ -86,8 +86,13 @@ class Facts(Struct, eq=False):
     awaited: int = 0  # calls that go on: another exchange will state their end
     too_large: bool = False  # part of the answer was given up for its size
     settled: bool = True  # False: the counts contradict each other, or a total holds more than they name
+    cost_besides: float = 0.0  # USD that somebody else bills on top of it; infinite where it is not said
     output_final: bool = False  # output_tokens is the provider's last word, no placeholder
-    web_search_requests: int | None = None  # billed per request, apart from tokens
+    cached_tokens_by_modality: dict[str, int] | None = None
+    fees: dict[str, float] | None = (
+        None  # how much of what is billed beside tokens, by the names of prices.toml
+    )
+    gateway_fell_back: bool = False  # a gateway says that another target answered, and not which
     # Attempts inside this answer that are billed on top of the counts above, as stated
     # (Anthropic ``usage.iterations``: ``compaction``, ``advisor_message``)
     billed_besides: list[dict[str, Any]] | None = None
@@ -153,6 +158,7 @@ class EndedCall(Struct, eq=False):
         path, served_by: values of ``lz.path`` and ``lz.served_by``.
         stored: a stored answer was sent again: no model ran, nothing is counted twice.
         cost: of ``_price`` (has ``usd``); ``None`` when unpriced.
+        unpriced: the billed part that has no price, a value of the catalogue's ``part``; else empty.
         rejected: why the application refused the answer; ``None`` when it did not.
     """
 
@@ -178,5 +184,6 @@ class EndedCall(Struct, eq=False):
     served_by: str = ""
     stored: bool = False
     cost: Any = None
+    unpriced: str = ""
     rejected: str | None = None
     timed: bool = True

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import docs_api
+import docs_prices
 
 from lz_otel import _config, catalogue, mechanisms
 from lz_otel._judge import signals
@@ -31,6 +32,7 @@ PAGES = (
     "docs/licences.md",
     "docs/mechanisms.md",
     "docs/metrics.md",
+    "docs/prices.md",
 )
 PACKAGE = ROOT / "lz_otel"
 LOCK = ROOT / "requirements" / "dev.txt"
@@ -294,6 +296,11 @@ def extra_licences() -> str:
     return _table(("extra", "adds"), rows)
 
 
+def billed() -> str:
+    """Return the table of what is billed beside tokens."""
+    return _table(("provider", "billed", "here", ""), docs_prices.rows())
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "licences": runtime_licences,
     "licences-extras": extra_licences,
@@ -303,6 +310,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "mechanisms": mechanism_rows,
     "layout": layout,
+    "billed": billed,
     "signals": wire_markers,
     "api": functools.partial(docs_api.module_section, "lz_otel"),
     "api-testing": functools.partial(docs_api.module_section, "lz_otel.testing"),

@@ -16,7 +16,7 @@ for needed in ("typer", "rich"):
     pytest.importorskip(needed, reason=f"the command needs {needed}: install the extra 'cli'")
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("demo", "truth", "simulate", "bundle", "version")
+COMMANDS = ("demo", "truth", "prices", "simulate", "bundle", "version")
 
 
 def environment() -> dict[str, str]:
@@ -146,3 +146,23 @@ def test_bundle_check_finds_a_stale_file(tmp_path: Path) -> None:
     done = cli("bundle", "--check", *target)
     assert 1 == done.returncode
     assert stale.name in done.stdout + done.stderr
+
+
+def test_prices_of_models() -> None:
+    """A known model's prices are told; one without makes the exit status 1."""
+    known = cli("prices", "gpt-5.4", "--provider", "openai")
+    assert (0, True) == (known.returncode, "gpt-5.4: input 2.5, output 15, cache_read 0.25" in known.stdout)
+    assert "above 272000 tokens: input 5" in known.stdout
+    assert "web_search USD 0.01 each" in known.stdout
+    unknown = cli("prices", "nobodys-model", "claude-opus-5")
+    assert (1, True) == (unknown.returncode, "nobodys-model: no price" in unknown.stdout)
+
+
+def test_prices_that_are_unknown() -> None:
+    """Every model that the data set, the SDKs or the articles name is listed where it has no price."""
+    lines = cli("prices", "--unknown").stdout.splitlines()
+    assert {"openai\tdall-e-3", "openai\tgpt-6.2-sol", "anthropic\tclaude-3-5-sonnet-quantized"} <= set(lines)
+    assert all(
+        line.startswith("openai\t")
+        for line in cli("prices", "--unknown", "--provider", "openai").stdout.splitlines()
+    )

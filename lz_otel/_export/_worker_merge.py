@@ -7,6 +7,7 @@ then sees each series once, not once for each process (C).
 from __future__ import annotations
 
 import json
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from msgspec import DecodeError
@@ -58,6 +59,8 @@ def _families(folder: Path) -> dict[str, Metric]:
         if kind == "gauge":
             mode, _, process = rest.partition("_")
             for key, value, when, _ in entries(data):
+                if isnan(value):  # a gauge that has ended
+                    continue
                 family, name, labels = _read(families, kind, key)
                 family._multiprocess_mode = mode  # type: ignore[attr-defined]  # where it looks for it
                 family.add_sample(name, (*labels, ("pid", process)), value, when)  # type: ignore[arg-type]

@@ -22,6 +22,7 @@ import os
 import threading
 import time
 from bisect import bisect_left
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -340,6 +341,10 @@ class MultiprocessExporter:
         """Let the file of a metric hold what the store holds."""
         metric, file = rows.metric, self._files[rows.kind]
         point = rows.points.get(labels)
+        if point is None and type(value) is float and isnan(value):  # it has ended: NaN, which no one serves
+            if labels in rows.cells:
+                file.set(rows.cells[labels][0], value, time.time())
+            return
         if point is None:  # over the limit of label sets
             labels = other(metric, labels)
             point = rows.points.get(labels)

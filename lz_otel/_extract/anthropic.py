@@ -17,7 +17,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._extract.usage import settle, state
-from lz_otel._extract.values import json_object, json_objects, label_name, loads
+from lz_otel._extract.values import add_fee, json_object, json_objects, label_name, loads
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
@@ -46,6 +46,7 @@ class _Block(Struct, gc=False):
     type: Any = None
     text: Any = None
     thinking: Any = None
+    name: Any = None
 
 
 class _Message(Struct, gc=False):
@@ -60,6 +61,9 @@ class _Message(Struct, gc=False):
 
 
 _VERSION = frozenset({"anthropic-version"})
+# Tools that the usage counts, or bills as tokens of another model
+_COUNTED_TOOLS = frozenset({"web_search", "web_fetch", "advisor"})
+_WITH_FREE_CODE = (b'"web_search_2026', b'"web_fetch_2026')  # code execution beside these is free (D)
 _NAMES_IN_USAGE = ("service_tier", "speed", "inference_geo")
 _DELTA = msgspec.json.Decoder(_DeltaEvent)
 _EVENT = msgspec.json.Decoder(_Event)
@@ -106,7 +110,9 @@ class MessagesReader(Reader):
             block = json_object(event.content_block)
             if block.get("type") == "fallback":
                 self._names(model=json_object(block.get("to")).get("model"))
-            if block.get("type") == "redacted_thinking":
+            elif block.get("type") == "server_tool_use":
+                self._server_tool(block.get("name"))
+            elif block.get("type") == "redacted_thinking":
                 return self._thought(True)
             return self._text(block.get("text"))
         if kind == "message_start":
@@ -149,6 +155,8 @@ class MessagesReader(Reader):
                 content = content or bool(block.thinking)
             elif block.type != "fallback":
                 content = True
+                if block.type == "server_tool_use":
+                    self._server_tool(block.name)
         self.facts.has_content = content
         self._end()
         self._summed_up = True
@@ -160,6 +168,17 @@ class MessagesReader(Reader):
         if message.diagnostics is not None:
             reason = json_object(json_object(message.diagnostics).get("cache_miss_reason")).get("type")
             self.facts.cache_diagnosis = label_name(reason)
+
+    def _server_tool(self, name: Any) -> None:
+        """Note a tool that the provider ran, where the usage does not count it: code execution (D)."""
+        name = label_name(name)
+        if name is None or name in _COUNTED_TOOLS:
+            return
+        fields = self.facts.request_fields
+        asked = b"" if fields is None else bytes(fields.tools)
+        if "code_execution" in name and any(tool in asked for tool in _WITH_FREE_CODE):
+            return
+        add_fee(self.facts, "tool_search" if name.startswith("tool_search") else name, 1)
 
     def _stated(self, usage: Any, *, final: bool) -> None:
         """Take over what a usage object states."""
@@ -191,7 +210,8 @@ class MessagesReader(Reader):
             settle(self, None, (), ())
         tools = usage.get("server_tool_use")
         if type(tools) is dict:
-            facts.web_search_requests = self._count(tools, "web_search_requests")
+            for key in tools:
+                add_fee(facts, key.removesuffix("_requests"), self._count(tools, key))
         for name in _NAMES_IN_USAGE:
             if name in usage:
                 setattr(facts, name, label_name(usage[name]))

@@ -17,7 +17,7 @@ from lz_otel._extract.anthropic import CountReader, MessagesReader
 from lz_otel._extract.openai import ChatReader
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.usage import by_modality, settle, state
-from lz_otel._extract.values import json_object, json_objects, loads, model_name, token_count
+from lz_otel._extract.values import add_fee, json_object, json_objects, loads, model_name, token_count
 from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Facts, Request
 
@@ -33,6 +33,7 @@ class _Candidate(Struct, gc=False):
     content: _Content | None = None
     finish: Any = field(default=None, name="finishReason")
     index: Any = 0
+    grounding: Any = field(default=None, name="groundingMetadata")
 
 
 class _Chunk(Struct, gc=False):
@@ -70,6 +71,8 @@ class GenerateReader(Reader):
         for candidate in chunk.candidates or ():
             if candidate.content is not None:
                 content += sum(self._part(json_object(part)) for part in candidate.content.parts or ())
+            if type(candidate.grounding) is dict:
+                self._grounded(candidate.grounding)
             if candidate.finish is not None:
                 self._choice_ended(candidate.index, str(candidate.finish))
         if self._reasons or json_object(chunk.feedback).get("blockReason") is not None:
@@ -77,6 +80,19 @@ class GenerateReader(Reader):
         if chunk.usage is not None:
             state(self, chunk.usage)
         return content
+
+    def _grounded(self, grounding: dict[str, Any]) -> None:
+        """Note searches: billed for each query, or before Gemini 3 for each prompt that took any (D)."""
+        queries = grounding.get("webSearchQueries")
+        facts = self.facts
+        if type(queries) is list and queries:
+            known = (facts.fees or {}).get("web_search", 0)
+            add_fee(facts, "web_search", max(known, sum(1 for query in queries if query)))
+        kinds = {kind for chunk in json_objects(grounding.get("groundingChunks"), 1000) for kind in chunk}
+        if "maps" in kinds or grounding.get("googleMapsWidgetContextToken"):
+            add_fee(facts, "maps_grounding", 1)
+        if grounding.get("retrievalQueries") and facts.provider == "gcp.vertex_ai":
+            add_fee(facts, "retrieval", 1)
 
     def _part(self, part: dict[str, Any]) -> int:
         text = part.get("text")
@@ -102,6 +118,8 @@ class GenerateReader(Reader):
         facts = self.facts
         usage = json_object(self._usage)
         tier = usage.get("serviceTier") or self._headers.get("x-gemini-service-tier")
+        if usage.get("trafficType") == "PROVISIONED_THROUGHPUT":  # paid for beforehand
+            tier = "provisioned_throughput"
         self._names(tier=tier.lower() if type(tier) is str else None)
         prompt, tools, answer, thoughts, cached = self._counts(usage, *_COUNTS)
         facts.input_tokens, facts.output_tokens = _sum(prompt, tools), _sum(answer, thoughts)
@@ -111,6 +129,9 @@ class GenerateReader(Reader):
         facts.input_tokens_by_modality = by_modality(self, facts.input_tokens, prompts)
         answers = _kinds(usage.get("candidatesTokensDetails"))
         facts.output_tokens_by_modality = by_modality(self, facts.output_tokens, answers)
+        if facts.input_tokens_by_modality is not None and facts.cache_read_tokens:
+            cached_kinds = _kinds(usage.get("cacheTokensDetails"))
+            facts.cached_tokens_by_modality = by_modality(self, facts.cache_read_tokens, cached_kinds)
         facts.usage_seen = facts.terminal and facts.input_tokens is not None
         facts.output_final = facts.terminal and facts.output_tokens is not None
 
@@ -207,6 +228,9 @@ class InteractionsReader(Reader):
         content = 0
         for step in (answer.outputs or answer.steps or ())[:1000]:
             step = json_object(step)
+            kind = step.get("type")
+            if type(kind) is str and kind.endswith("_call") and kind != "function_call":
+                add_fee(self.facts, kind[:64].removesuffix("_call"), 1)
             inner = step.get("content")
             for part in json_objects(inner, 100_000) if type(inner) is list else [step]:
                 if part.get("type") == "text":
@@ -250,6 +274,8 @@ def _reader(
     reader = cls(Facts(owner, operation, inference=inference, llm_call=calls), fields)
     reader.facts.request_model = _model(request.path)
     reader.facts.stream = ":stream" in request.path
+    if fields is not None and fields.cached_content is not None:
+        add_fee(reader.facts, "cache_storage", 1)  # billed by the hour, which no answer sums up (D)
     return reader
 
 

@@ -60,6 +60,21 @@ for _index, _part in enumerate(_PARTS):
 MARKERS = frozenset(_HEADERS)
 """The header names that are read; a response without any of them states no limit."""
 
+# Who has the limit, the finer name first: headers of answers and requests (D); and of requests the key
+_ACCOUNTS = ("openai-project", "openai-organization", "anthropic-organization-id")
+_KEYS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+
+
+def whose(request: Mapping[str, str], response: Mapping[str, str]) -> tuple[str, int]:
+    """Return the project or organisation that headers name (else empty), and a number for the key.
+
+    The number means nothing outside of this process. A person's own organisation (``user-…``) is not named.
+    """
+    found = (headers.get(name) for name in _ACCOUNTS for headers in (response, request))
+    account = next((name for name in found if name), "")
+    return "" if account.startswith("user-") else account, hash(tuple(request.get(name) for name in _KEYS))
+
+
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:h|ms|m|s|us|µs|ns))+").fullmatch
 _STEP = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(h|ms|m|s|us|µs|ns)").findall
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}

@@ -17,6 +17,7 @@ from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment
 from lz_otel._extract.usage import has_counts, read_usage, state
 from lz_otel._extract.values import (
+    add_fee,
     error_word,
     json_object,
     json_objects,
@@ -229,6 +230,8 @@ class ChatReader(Reader):
             ended = bool(self._reasons) or (facts.provider == "writer" and facts.has_content)
             facts.terminal = ended and (self._usage is not None or not facts.usage_requested)
         read_usage(self, self._usage, final=self._usage_ends or bool(self._reasons) or facts.terminal)
+        if "-search-" in (facts.response_model or facts.request_model or ""):
+            add_fee(facts, "search_model", 1)  # it searches for each request; how often is not said (D)
 
 
 def cache_diagnosis(diagnostics: Any) -> str | None:

@@ -12,7 +12,7 @@ from lz_otel._extract.hosts import OTHER
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import Fields, deployment, form_field
 from lz_otel._extract.usage import has_counts, read_usage, state
-from lz_otel._extract.values import loads, model_name, token_count
+from lz_otel._extract.values import add_fee, loads, model_name, token_count
 from lz_otel.model import Facts, Request
 
 
@@ -55,6 +55,8 @@ class PlainReader(Reader):
             facts.usage_seen = (
                 facts.input_tokens is not None or token_count(answer.usage.get("seconds")) is not None
             )
+        if type(answer.usage) is dict and answer.usage.get("type") == "duration":
+            add_fee(facts, "audio_second", answer.usage.get("seconds"))
         if answer.error is not None:
             self._stated_error(answer.error)
         return 0

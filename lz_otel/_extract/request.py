@@ -73,6 +73,7 @@ class Fields(Struct, gc=False):
     user_segment: Any = None
     # Names of other vendors, which their dialects put in the places above
     contents: list[Raw] | None = None  # Gemini
+    cached_content: Any = field(default=None, name="cachedContent")
     system_instruction: Raw = field(default=NOTHING, name="systemInstruction")  # Gemini
     tool_config: Raw = field(default=NOTHING, name="toolConfig")  # Bedrock
     model_id: Any = None  # watsonx

@@ -19,7 +19,7 @@ from lz_otel._extract.provider_error import ProviderError
 from lz_otel._extract.reader import Reader
 from lz_otel._extract.request import NOTHING, Fields, deployment
 from lz_otel._extract.usage import read_usage, state
-from lz_otel._extract.values import json_object, model_name
+from lz_otel._extract.values import add_fee, json_object, json_objects, label_name, model_name
 from lz_otel.model import Facts, Request
 
 
@@ -40,6 +40,9 @@ class _Event(Struct, gc=False):
 class _Item(Struct, gc=False):
     type: Any = None
     content: Any = None
+    action: Any = None
+    status: Any = None
+    environment: Any = None
 
 
 class _Response(Struct, gc=False):
@@ -49,12 +52,15 @@ class _Response(Struct, gc=False):
     background: Any = None
     output: list[_Item] | None = None
     usage: Any = None
+    tools: Any = None
+    tool_usage: Any = None
     service_tier: Any = None
     error: Any = None
     prompt_cache_diagnostics: Any = None
 
 
 _DELTA = msgspec.json.Decoder(_Delta)
+_CLIENT_TOOLS = frozenset({"function_call", "local_shell_call", "apply_patch_call", "custom_tool_call"})
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
@@ -115,10 +121,45 @@ class ResponsesReader(Reader):
         self.facts.cache_diagnosis = cache_diagnosis(response.prompt_cache_diagnostics)
         state(self, response.usage)
         read_usage(self, self._usage)
+        if response.output or response.tool_usage is not None:
+            self._tool_calls(response)
         if response.error is not None:
             self._stated_error(response.error, in_stream=in_stream)
         elif response.status == "failed":
             self._error(ProviderError("failed"), in_stream=in_stream)
+
+    def _tool_calls(self, response: _Response) -> None:
+        """Count the calls of hosted tools, which are billed beside tokens; the client's own are not."""
+        counts: dict[str, int] = {}
+        for item in response.output or ():
+            name = _hosted_tool(item)
+            if name is not None:
+                counts[name] = counts.get(name, 0) + 1
+        stated = json_object(response.tool_usage)
+        searches = json_object(stated.get("web_search")).get("num_requests")
+        if type(searches) is int:
+            counts["web_search"] = searches
+        if any(json_object(stated.get("image_gen")).values()):
+            counts["image_generation"] = counts.get("image_generation", 0) or 1
+        if counts.get("web_search") and any(
+            str(tool.get("type")).startswith("web_search_preview")
+            for tool in json_objects(response.tools, 128)
+        ):
+            counts["web_search_preview"] = counts.pop("web_search")  # its price differs by model
+        for name, count in counts.items():
+            add_fee(self.facts, name, count)
+
+
+def _hosted_tool(item: _Item) -> str | None:
+    """Return the name of the tool that the provider ran for an output item."""
+    kind = item.type if type(item.type) is str else ""
+    if not kind.endswith("_call") or kind in _CLIENT_TOOLS or item.status == "failed":
+        return None
+    if kind == "web_search_call" and json_object(item.action).get("type") not in (None, "search"):
+        return None  # opening a page and finding in it are free (D)
+    if kind == "shell_call" and json_object(item.environment).get("type") == "local":
+        return None
+    return label_name(kind.removesuffix("_call"))
 
 
 def _reader(

@@ -12,19 +12,25 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._extract.values import json_object, token_count
+from lz_otel._extract.values import add_fee, json_object, token_count
 
 if TYPE_CHECKING:
     from lz_otel._extract.writer import FactsWriter
+    from lz_otel.model import Facts
 
 _TICKS_PER_USD = 1e10  # xAI (D)
 _INPUT = ("prompt_tokens", "input_tokens")
 _OUTPUT = ("completion_tokens", "output_tokens")
-_INPUT_DETAILS = ("prompt_tokens_details", "input_tokens_details", "prompt_token_details")
-_OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
+_INPUT_DETAILS = (
+    "prompt_tokens_details",
+    "input_tokens_details",
+    "prompt_token_details",
+    "input_token_details",
+)
+_OUTPUT_DETAILS = ("completion_tokens_details", "output_tokens_details", "output_token_details")
 _KEYS = (*_INPUT, *_OUTPUT, "total_tokens")
 
 
@@ -99,7 +105,11 @@ def read_usage(reader: FactsWriter, usage: Any, *, final: bool = True) -> None:
     settle(reader, usage.get("total_tokens"), (read or 0, written or 0), (reasoning or 0,))
     facts.input_tokens_by_modality = by_modality(reader, facts.input_tokens, _kinds(inside))
     facts.output_tokens_by_modality = by_modality(reader, facts.output_tokens, _kinds(outside))
+    if facts.input_tokens_by_modality is not None and read:
+        kinds = _kinds(json_object(inside.get("cached_tokens_details")))
+        facts.cached_tokens_by_modality = by_modality(reader, read, kinds)
     facts.cost_reported = _cost(usage)
+    _fees(facts, usage, inside)
     reader._names(tier=facts.service_tier or usage.get("service_tier"))
     facts.usage_seen = final and (facts.input_tokens is not None or facts.output_tokens is not None)
     facts.output_final = final and facts.output_tokens is not None
@@ -190,6 +200,20 @@ def _kinds(details: dict[str, Any]) -> dict[str, int]:
     return {kind: token_count(details.get(f"{kind}_tokens")) or 0 for kind in ("image", "audio")}
 
 
+def _fees(facts: Facts, usage: dict[str, Any], inside: dict[str, Any]) -> None:
+    """Note what the usage states beside tokens (D: Mistral, OpenRouter, xAI, OpenAI)."""
+    if "prompt_audio_seconds" in usage:
+        add_fee(facts, "audio_second", usage["prompt_audio_seconds"])
+    if usage.get("is_byok") is True:  # OpenRouter with a key of the user's own, on which the provider bills
+        upstream = _usd(json_object(usage.get("cost_details")).get("upstream_inference_cost"))
+        facts.cost_besides = inf if upstream is None else upstream
+    if "num_sources_used" in usage:
+        add_fee(facts, "live_search_source", usage["num_sources_used"])
+    written = inside.get("cache_write_tokens_details")
+    if type(written) is dict:  # its price is not published
+        add_fee(facts, "cache_write_12h", written.get("ttl_12h_tokens"))
+
+
 def _cost(usage: dict[str, Any]) -> float | None:
     """USD that the provider says it bills: OpenRouter, Perplexity, xAI (D)."""
     cost = usage.get("cost")
@@ -198,4 +222,8 @@ def _cost(usage: dict[str, Any]) -> float | None:
     if cost is None:
         ticks = token_count(usage.get("cost_in_usd_ticks"))
         return None if ticks is None else ticks / _TICKS_PER_USD
-    return float(cost) if type(cost) in (int, float) and isfinite(cost) and 0 <= cost < 1e9 else None
+    return _usd(cost)
+
+
+def _usd(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and isfinite(value) and 0 <= value < 1e9 else None

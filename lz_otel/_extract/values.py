@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from lz_otel._ground.unreadable import UNREADABLE
 
+if TYPE_CHECKING:
+    from lz_otel.model import Facts
+
 MAX_COUNT = 1 << 53
 """Counts above this are no counts (C): JSON numbers are exact only so far."""
 MAX_NAME = 128
+_MAX_FEES = 16
 _LENIENT_BYTES = 1 << 20  # no second, slower attempt on anything larger
 
 _WORD = re.compile(r"[A-Za-z0-9_.\-:/]{1,64}").fullmatch
@@ -65,6 +69,21 @@ def json_object(value: Any) -> dict[str, Any]:
 def json_objects(value: Any, most: int) -> list[dict[str, Any]]:
     """Return the members of a JSON list, at most so many, each as `json_object`; none of what is no list."""
     return [json_object(member) for member in value[:most]] if type(value) is list else []
+
+
+def add_fee(facts: Facts, name: str, number: Any) -> None:
+    """Note how much of something the provider bills beside tokens; what is said again replaces it.
+
+    Args:
+        facts: of the exchange.
+        name: as in ``fees`` of ``prices.toml``; one that has no price there makes the call unpriced.
+        number: as stated; anything but a number above 0 says nothing.
+    """
+    if type(number) in (int, float) and 0 < number <= MAX_COUNT:
+        if facts.fees is None:
+            facts.fees = {}
+        if name in facts.fees or len(facts.fees) < _MAX_FEES:
+            facts.fees[name] = number
 
 
 def _digits(digits: str) -> int:

@@ -122,7 +122,8 @@ def _usage(ended: EndedCall, rows: list[Row], legacy: bool) -> None:
     elif (
         facts.llm_call
         and not (facts.usage_seen or facts.free)
-        and (ended.attempts or not ended.timed)  # else it was told
+        # Else it was told, or failed elsewhere, where nothing is billed
+        and (ended.attempts or (not ended.timed and ended.ending == Ending.OK))
     ):
         reason = usage_missing_reason(ended)
         if reason is not None:
@@ -190,22 +191,8 @@ def _money(ended: EndedCall, rows: list[Row]) -> None:
     cost = ended.cost
     if cost is not None:
         rows.append((c.COST_USD, (*ended.common, ended.response_model), cost.usd))
-    elif ended.facts.llm_call and ended.facts.input_tokens is not None and not ended.stored:
-        rows.append((c.COST_UNPRICED, ended.common, 1.0))
-
-
-def limits(common: tuple[str, ...], found: Iterable[Any]) -> list[Row]:
-    """Rate-limit headers of a response (`_extract.limits.Limit`)."""
-    rows: list[Row] = []
-    for limit in found:
-        labels = (common[0], common[1], common[2], limit.resource)
-        if limit.remaining is not None:
-            rows.append((c.RATE_LIMIT_REMAINING, labels, float(limit.remaining)))
-        if limit.limit is not None:
-            rows.append((c.RATE_LIMIT_LIMIT, labels, float(limit.limit)))
-        if limit.reset_seconds is not None:
-            rows.append((c.RATE_LIMIT_RESET, labels, max(0.0, limit.reset_seconds)))
-    return rows
+    elif ended.unpriced:
+        rows.append((c.COST_UNPRICED, (*ended.common, ended.unpriced), 1.0))
 
 
 def zeros(

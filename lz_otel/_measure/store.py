@@ -14,6 +14,7 @@ import uuid
 from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
+from math import nan
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -219,6 +220,17 @@ class Store:
                             self._count_overflow(metric)
                 totals[key] = totals.get(key, 0.0) + float(value)
             data.update(totals)
+
+    def drop(self, points: Iterable[tuple[Metric, tuple[str, ...]]]) -> None:
+        """End points of gauges: what they said holds no longer. Listeners are told of them as NaN."""
+        ended = []
+        with self._lock:
+            for metric, labels in points:
+                if self._data.get(metric, {}).pop(labels, None) is not None:
+                    ended.append((metric, labels, nan))
+        if ended:
+            for listener in self.listeners:
+                listener(ended)
 
     def points(self, metric: Metric) -> Mapping[tuple[str, ...], Any]:
         """Return the points of a metric themselves: they change while they are read."""

@@ -1,8 +1,8 @@
 """What a call cost, in USD, and what it would have cost without a fast path.
 
-Computed from the provider's own token counts and the dated table in ``prices.toml``; nothing is
-estimated. A cost that the provider itself states wins (D: OpenRouter ``usage.cost``, xAI
-``cost_in_usd_ticks``).
+Computed from the provider's own token counts and the dated tables beside this file; nothing is
+estimated. A cost that the provider or a gateway states wins (D: OpenRouter ``usage.cost``, xAI
+``cost_in_usd_ticks``, LiteLLM's header). A cost is whole: where one billed part has no price, there is none.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
+from lz_otel._price.parts import Cost, cache_parts, cached, cost_of, fee_part, mixed
 from lz_otel._price.price_file import load_table
-from lz_otel._price.table import Rates
+from lz_otel._price.table import STANDARD_TIERS, Rates, Row, Step
 from lz_otel.model import Facts
 
 if TYPE_CHECKING:
@@ -24,24 +25,10 @@ if TYPE_CHECKING:
 STALE_AFTER_DAYS = 90
 MAX_REPORTED = 1e6  # USD; a single call above this is no statement of a price
 MAX_COMPILED = 512
-_tuple = tuple.__new__  # a call of a NamedTuple takes twice as long, and this one is made for every call
-
-
-class Cost(NamedTuple):
-    """USD of one call.
-
-    Attributes:
-        usd: what it cost.
-        full_usd: what it would have cost with every input token uncached, at the same tier, place
-            and size; ``None`` when only the provider's own figure is known.
-        prompt_cache_saved_usd: ``full_usd - usd`` where that is positive, else 0.
-        prompt_cache_overspent_usd: ``usd - full_usd`` where that is positive (writes), else 0.
-    """
-
-    usd: float
-    full_usd: float | None
-    prompt_cache_saved_usd: float = 0.0
-    prompt_cache_overspent_usd: float = 0.0
+# What is billed by something that an answer without usage does not state, by a part of its path
+_BILLED_OTHERWISE = (
+    ("/images/", "image"), ("/audio/", "audio"), (":predict", "image"), ("/rerank", "other"),
+)  # fmt: skip
 
 
 class FastPrice(NamedTuple):
@@ -64,10 +51,12 @@ class _Quote(Struct, frozen=True, gc=False):
 
     start: float
     end: float
-    rates: Rates | None  # None: unpriced
-    long: Rates | None
-    long_above: float
-    web_search: float
+    rates: Rates | None  # None: unpriced, for want of `part`
+    part: str = "model"
+    long: Rates | None = None
+    long_above: float = math.inf
+    fees: dict[str, float] = {}
+    as_text: tuple[str, ...] = ()
 
 
 class Prices:
@@ -102,78 +91,78 @@ class Prices:
         )
 
     def price(self, facts: Facts, when: float, request: Request | None = None) -> Cost | None:
-        """Price a call that the provider stated the usage of.
+        """Price a call that the provider stated the usage of; ``None``: unpriced, or no usage at all.
 
         Args:
             facts: as the reader left them. The model is the one that answered; where the
                 answer names none, the one that was asked for.
             when: start of the call, epoch seconds.
-            request: needed for Vertex only, where the path says whether the endpoint is global.
+            request: needed for Vertex and Bedrock, where path and host say where the endpoint is.
 
         Returns:
-            ``None``: unpriced (no price for the model, tier, speed or place; or no usage at all).
             Without an output count (a stream that was left early) the known input is priced: a
             lower bound.
         """
+        cost = self.whole(facts, when, request)
+        return None if isinstance(cost, str) else cost
+
+    def whole(self, facts: Facts, when: float, request: Request | None = None) -> Cost | str:
+        """Price a call, or name the part that has no price (`catalogue.PARTS`; empty: nothing was stated)."""
         reported = facts.cost_reported
-        if reported is not None and 0.0 <= reported <= MAX_REPORTED:
-            return Cost(reported, None)
+        if reported is not None and 0.0 <= (stated := reported + facts.cost_besides) <= MAX_REPORTED:
+            return Cost(stated, None)
+        if facts.gateway_fell_back:
+            return "gateway_fallback"
         return self._by_table(facts, when, request)
 
-    def _by_table(self, facts: Facts, when: float, request: Request | None) -> Cost | None:
+    def _by_table(self, facts: Facts, when: float, request: Request | None) -> Cost | str:
         """Price the answer and what was billed on top of it."""
         if not facts.settled:  # more or less was billed than the counts say
-            return None
+            return "other"
         total = self._answer(facts, when, request)
         for entry in facts.billed_besides or ():
+            if isinstance(total, str):
+                break
             cost = self._answer(_besides(facts, entry), when, request)
-            if total is None or cost is None or total.full_usd is None or cost.full_usd is None:
-                return None
-            total = _cost(total.usd + cost.usd, total.full_usd + cost.full_usd)
+            if isinstance(cost, str):
+                return cost
+            total = cost_of(total.usd + cost.usd, (total.full_usd or 0.0) + (cost.full_usd or 0.0))
         return total
 
-    def _answer(self, facts: Facts, when: float, request: Request | None) -> Cost | None:
+    def _answer(self, facts: Facts, when: float, request: Request | None) -> Cost | str:
         total = facts.input_tokens
         output = facts.output_tokens or 0
+        fees = facts.fees
         if total is None:
-            if facts.output_tokens is None:
-                return None
+            if facts.output_tokens is None and not fees:
+                return _untold(facts, request)
             total = 0
         quote = self._quote(facts, when, request)
         rates = quote.rates
         if rates is None:
-            return None
-        if quote.long is not None and total > quote.long_above:
+            return quote.part
+        if total > quote.long_above:
+            if quote.long is None:  # a tier without prices of long prompts, of a model that has them
+                return "tier"
             rates = quote.long
+        spent = 0.0
+        if fees:
+            for name, number in fees.items():
+                price = quote.fees.get(name)
+                if name == "web_search" and "grounded_prompt" in quote.fees:
+                    number, price = 1, quote.fees["grounded_prompt"]
+                if number and price is None:
+                    return fee_part(name)
+                spent += number * (price or 0.0)
+        if facts.input_tokens_by_modality is not None or facts.output_tokens_by_modality is not None:
+            return mixed(facts, rates, quote.as_text, spent)
         plain = rates[0]
-        spent = output * rates[1]
-        if quote.web_search:
-            searches = facts.web_search_requests
-            if searches:
-                spent += searches * quote.web_search
+        spent += output * rates[1]
         full = total * plain + spent
-        read = facts.cache_read_tokens or 0
-        write_1h = facts.cache_write_1h_tokens or 0
-        write = facts.cache_write_tokens
-        if write is None:
-            write = (facts.cache_write_5m_tokens or 0) + write_1h
+        read, write, write_1h = cache_parts(facts, total)
         if not read and not write:
             return Cost(full, full)
-        # A part cannot be larger than the whole, whatever a server says: nothing is priced twice.
-        if read > total:
-            read = total
-        if write > total - read:
-            write = total - read
-        if write_1h > write:
-            write_1h = write
-        usd = (
-            (total - read - write) * plain
-            + read * rates[2]
-            + (write - write_1h) * rates[3]  # no split by lifetime: 5 minutes, the default
-            + write_1h * rates[4]
-            + spent
-        )
-        return _cost(usd, full)
+        return cached(rates, full, read, write - write_1h, write_1h)
 
     def input_price(
         self, facts: Facts, when: float, tokens: int, request: Request | None = None
@@ -191,7 +180,7 @@ class Prices:
         states 0 output tokens, so it is a lower bound.
         """
         cost = self._by_table(facts, when, request)
-        if cost is None:
+        if isinstance(cost, str):
             return None
         plain = self.input_price(facts, when, facts.input_tokens or 0, request) or 0.0
         usd = plain * self.table.layer_zero["symbolic_input"]
@@ -206,7 +195,7 @@ class Prices:
         50 similar calls per second.
         """
         cost = self._by_table(facts, when, request)
-        if cost is None:
+        if isinstance(cost, str):
             return None
         rules = self.table.layer_zero
         size = "long" if (facts.input_tokens or 0) > rules["long_above"] else "short"
@@ -225,7 +214,7 @@ class Prices:
         provider = facts.provider
         place = None
         if provider == "aws.bedrock":
-            place = facts.request_model
+            place = f"{'' if request is None else request.host}/{facts.request_model or ''}"
         elif provider == "gcp.vertex_ai" and request is not None:
             place = _vertex_location(request.path)
         model = facts.response_model or facts.request_model
@@ -240,31 +229,68 @@ class Prices:
     def _compile(self, key: tuple[str | None, ...], when: float) -> _Quote:
         model, provider, tier, speed, geo, place = key
         row, start, end = self.table.find(model or "", provider or "", when)
-        unpriced = _Quote(start, end, None, None, math.inf, 0.0)
         if row is None:
-            return unpriced
+            return _Quote(start, end, None)
         vendor = self.table.vendors[row.vendor]
-        factor = vendor.tiers.get((tier or "standard").lower())
-        if factor is None:
-            return unpriced
-        rates, long = row.rates, row.long
+        step, start, end = _at_hour(row, when, start, end)
+        tier = (tier or "standard").lower()
+        factor = vendor.tiers.get(tier)
+        if row.tiers is not None:
+            if tier in row.tiers:
+                step, factor = row.tiers[tier], 1.0
+                if step.long is None:
+                    step = step._replace(long_above=row.long_above)
+            elif tier not in STANDARD_TIERS:
+                factor = None
         if speed == "fast":
             if row.fast is None:
-                return unpriced
-            rates, long = row.fast, None
+                factor = None
+            else:
+                step = Step(row.fast)
         elif speed not in (None, "", "standard"):
-            return unpriced
-        if geo == "us":
-            factor *= row.geo_us
-        elif geo not in (None, "", "global", "not_available") and row.geo_us != 1.0:
-            return unpriced
-        if row.regional != 1.0 and provider in ("aws.bedrock", "gcp.vertex_ai"):
-            regional = _regional(provider, place)
-            if regional is None:
-                return unpriced
-            factor *= row.regional if regional else 1.0
+            factor = None
+        factor = _of_place(row, factor, provider or "", geo, place)
+        if factor is None:
+            return _Quote(start, end, None, "tier")
+        rates, long, above = step
+        fees = {**vendor.fees, **row.fees}
         long = None if long is None else long.times(factor)
-        return _Quote(start, end, rates.times(factor), long, row.long_above, vendor.web_search)
+        return _Quote(
+            start, end, rates.times(factor), "", long, above, fees, () if row.user else vendor.as_text
+        )
+
+
+def _at_hour(row: Row, when: float, start: float, end: float) -> tuple[Step, float, float]:
+    """Return the rates of a row at a moment, and from when until when they hold."""
+    step = Step(row.rates, row.long, row.long_above)
+    if not row.hours:
+        return step, start, end
+    midnight = when - when % 86_400
+    edges = [(midnight + 60 * first, midnight + 60 * last, rates) for first, last, rates in row.hours]
+    for first, last, rates in edges:
+        if first <= when < last:
+            return Step(rates), max(start, first), min(end, last)
+    ends = [midnight, *(last for _, last, _ in edges if last <= when)]
+    begins = [midnight + 86_400, *(first for first, _, _ in edges if first > when)]
+    return step, max(start, *ends), min(end, *begins)
+
+
+def _of_place(
+    row: Row, factor: float | None, provider: str, geo: str | None, place: str | None
+) -> float | None:
+    """Return the factor with that of the endpoint's place; ``None``: the price there is not known."""
+    if factor is None:
+        return None
+    if geo == "us":
+        factor *= row.geo_us
+    elif geo not in (None, "", "global", "not_available") and row.geo_us != 1.0:
+        return None
+    if row.regional != 1.0 and provider in ("aws.bedrock", "gcp.vertex_ai"):
+        regional = _regional(provider, place)
+        return None if regional is None else factor * (row.regional if regional else 1.0)
+    if provider == "aws.bedrock" and row.vendor == provider and not _is_us(place):
+        return None  # the data set has the prices of the regions in the USA
+    return factor
 
 
 def _besides(facts: Facts, entry: dict[str, Any]) -> Facts:
@@ -287,9 +313,18 @@ def _besides(facts: Facts, entry: dict[str, Any]) -> Facts:
     return part
 
 
-def _cost(usd: float, full: float) -> Cost:
-    less = full - usd
-    return _tuple(Cost, (usd, full, less, 0.0) if less >= 0 else (usd, full, 0.0, -less))
+def _untold(facts: Facts, request: Request | None) -> str:
+    """Name the part that is billed where an answer states no usage: an image, a second of audio."""
+    if facts.operation != "other" or request is None:
+        return ""
+    for segment, part in _BILLED_OTHERWISE:
+        if segment in request.path:
+            return part
+    return ""
+
+
+def _is_us(place: str | None) -> bool:
+    return place is not None and ".us-" in place and ".us-gov-" not in place
 
 
 def _count(stated: dict[str, Any], key: str) -> int:

@@ -89,8 +89,8 @@ def _headroom(kit: Kit) -> Alert:
         meaning="By the provider's own headers little is left of a limit, seen from the process that is "
         "nearest to it.",
         impact="None yet: 429 comes next.",
-        guard="The gauge of an idle process keeps its last, low reading for ever: only processes that make "
-        "attempts count.",
+        guard="A reading is old once its limit has been refilled: only processes that have made attempts in "
+        "the last two minutes count, and lz-otel ends a reading with its reset.",
         diagnosis=(
             ("Which limit?", kit.b.recorded(overview.HEADROOM).bottomk(10)),
             ("When is it refilled, in seconds?",

@@ -129,22 +129,26 @@ def _unpriced(kit: Kit) -> Alert:
     calls = kit.grown(c.COST_UNPRICED, "1h", PROVIDER, MODEL)
     return Alert(
         name="LLMUnpricedModel", kind="cause", dashboard="cost", source="C",
-        summary="A model in use has no price, so its calls are missing from every cost figure.",
+        summary="Calls in use have no price, so they are missing from every cost figure.",
         description='{{ $value | printf "%.0f" }} calls of {{ $labels.job }} to '
         f"{{{{ $labels.{MODEL} }}}} ({{{{ $labels.{PROVIDER} }}}}) in the last hour have no price "
         f"(threshold: more than {plain(kit.g.unpriced_calls)}).",
         conditions=(AlertCondition("warning", calls.above(kit.g.unpriced_calls), "15m", "1h"),),
-        meaning="The price table does not list this model for this date. Nothing is guessed: the calls cost "
+        meaning="A part of what these calls are billed for has no price: the model, or (label `part`) audio, "
+        "images, a hosted tool, a cache, a tier, a gateway's fallback. Nothing is guessed: the calls cost "
         "nothing in the figures.",
         impact="Cost, budget and savings read too low.",
         guard=f"A try by hand: more than {plain(kit.g.unpriced_calls)} calls in the hour are needed.",
         diagnosis=(
             ("Which models have no price?", calls.topk(10)),
+            ("Which part has none?", kit.grown(c.COST_UNPRICED, "1h", MODEL, "part").topk(10)),
             ("Which names do they answer under?",
                 kit.rate(c.INFERENCE_DURATION, "1h", MODEL, "gen_ai_response_model"))),
         mitigation=(
-            ("Add the model to your own price table, or update lz-otel; then check the name: aliases count "
-             "as their own model."),),
+            ("`part=\"model\"`: add the model to your own price table, or update lz-otel; then check the "
+             "name: aliases count as their own model. `lz-otel prices NAME` tells what is known."),
+            ("Other parts: state the price or the fee in your own table, or let the gateway say what the "
+             "call cost.")),
     )  # fmt: skip
 
 

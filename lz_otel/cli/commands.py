@@ -67,6 +67,20 @@ def truth(
     raise typer.Exit(report.run(wanted=case or (), calls=calls, seed=seed))
 
 
+@app.command()
+def prices(
+    model: Annotated[list[str] | None, typer.Argument(help="Names of models.", show_default=False)] = None,
+    provider: Annotated[str, typer.Option(help="As in gen_ai.provider.name; default: any.")] = "",
+    unknown: Annotated[
+        bool, typer.Option("--unknown", help="List the models that are known to exist and have no price.")
+    ] = False,
+) -> None:
+    """Tell what the price table knows of models, your own file (LZ_OTEL_PRICES) included."""
+    from lz_otel.cli import _prices
+
+    raise typer.Exit(_prices.run(model or [], provider, unknown=unknown))
+
+
 _history = partial(typer.Option, rich_help_panel="With --history")
 
 

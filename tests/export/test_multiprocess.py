@@ -44,7 +44,9 @@ def test_zeros_are_there(tmp_path: Path) -> None:
 
 def test_gauges_of_dead_workers_go(tmp_path: Path) -> None:
     """What a killed worker had in flight is gone at the next scrape of our port; what it counted stays."""
-    limit = f'lz_rate_limit_remaining{{{LABELS.partition(",lz_")[0]},resource="requests"}} 7.0\n'
+    limit = (
+        f'lz_rate_limit_remaining{{{LABELS.partition(",lz_")[0]},lz_account="",resource="requests"}} 7.0\n'
+    )
     assert f"{ACTIVE} 2.0\n{limit}{ACTIVE} 1.0\n{ATTEMPTS} 2.0\n" == share("killed_child", tmp_path)
 
 
@@ -55,9 +57,15 @@ def test_a_worker_that_ends_in_order_takes_its_gauges_along(tmp_path: Path) -> N
 
 def test_limits_are_the_last_that_anybody_was_told(tmp_path: Path) -> None:
     """Of several living workers' rate limits the most recent one is shown, and build information stays 1."""
-    labels = f'lz_rate_limit_remaining{{{LABELS.partition(",lz_")[0]},resource="requests"}}'
+    labels = f'lz_rate_limit_remaining{{{LABELS.partition(",lz_")[0]},lz_account="",resource="requests"}}'
     build = 'lz_build_info{httpx2_version="",httpx_version="",python_version="3",version="1"} 1.0'
     assert f"{labels} 9.0\n{build}\n{labels} 4.0\n" == share("limits", tmp_path)
+
+
+def test_readings_of_limits_end(tmp_path: Path) -> None:
+    """A reading whose reset has passed is served no more, and hides no other worker's."""
+    labels = f'lz_rate_limit_remaining{{{LABELS.partition(",lz_")[0]},lz_account="",resource="requests"}}'
+    assert f"{labels} 9.0\n{labels} 5.0\n" == share("limits_that_end", tmp_path)
 
 
 def test_gauges_follow_within_a_second(tmp_path: Path) -> None:

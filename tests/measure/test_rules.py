@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lz_otel import catalogue as c
-from lz_otel._extract.limits import Limit
 from lz_otel._judge.result import Result
 from lz_otel._measure import rules
 from lz_otel._price.cost import Cost
@@ -498,9 +497,9 @@ def test_a_priced_call_costs_money() -> None:
 
 
 def test_a_call_without_a_price_is_counted_as_such() -> None:
-    """A model ran and stated its input, yet the table has no price."""
-    rows = rules.call(ended(stated()))
-    assert rows_of(c.COST_UNPRICED, rows) == [(COMMON, 1.0)]
+    """A part of what it is billed for has no price: it counts under that part, and costs nothing."""
+    rows = rules.call(ended(stated(), unpriced="audio"))
+    assert rows_of(c.COST_UNPRICED, rows) == [((*COMMON, "audio"), 1.0)]
     assert rows_of(c.COST_USD, rows) == []
 
 
@@ -529,48 +528,6 @@ def test_every_unreadable_signal_is_counted() -> None:
         assert rows_of(c.MALFORMED, rows)[0] == ((*COMMON, "mask"), 1.0)
 
 
-# --- rate limits ------------------------------------------------------------------------------------
-
-
-def test_limits_are_gauges_of_operation_provider_and_model() -> None:
-    """Each thing that was stated is a row; route and group are left out."""
-    labels = (*COMMON[:3], "tokens")
-    assert rules.limits(COMMON, [Limit("tokens", 100, 0, 1.5)]) == [
-        (c.RATE_LIMIT_REMAINING, labels, 0.0),
-        (c.RATE_LIMIT_LIMIT, labels, 100.0),
-        (c.RATE_LIMIT_RESET, labels, 1.5),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("limit", "metric"),
-    [
-        (Limit("tokens", 1, None, None), c.RATE_LIMIT_LIMIT),
-        (Limit("tokens", None, 1, None), c.RATE_LIMIT_REMAINING),
-        (Limit("tokens", None, None, 1.0), c.RATE_LIMIT_RESET),
-    ],
-)
-def test_what_a_limit_does_not_say_has_no_row(limit: Limit, metric: c.Metric) -> None:
-    """A part that is missing leaves the gauge as it is."""
-    assert rules.limits(COMMON, [limit]) == [(metric, (*COMMON[:3], "tokens"), 1.0)]
-
-
-def test_a_limit_in_the_past_is_reset_now() -> None:
-    """Seconds until a reset are never negative."""
-    rows = rules.limits(COMMON, [Limit("requests", None, None, -3.0)])
-    assert rows == [(c.RATE_LIMIT_RESET, (*COMMON[:3], "requests"), 0.0)]
-
-
-def test_all_resources_of_a_response_have_rows() -> None:
-    """Two limits are two label sets, and no limit is no row."""
-    limits = [Limit("requests", 1, None, None), Limit("tokens", 2, None, None)]
-    assert [(labels[-1], value) for _, labels, value in rules.limits(COMMON, limits)] == [
-        ("requests", 1.0),
-        ("tokens", 2.0),
-    ]
-    assert rules.limits(COMMON, []) == []
-
-
 # --- counters that start at 0 -----------------------------------------------------------------------
 
 
@@ -593,7 +550,7 @@ def test_counters_of_every_call_start_with_the_first_one() -> None:
         and not m.mechanism
         and m.attributes[5:6] != (c.MECHANISM,)
     }
-    assert made[c.COST_UNPRICED] == [COMMON]
+    assert made[c.COST_UNPRICED] == [(*COMMON, part) for part in c.PARTS]
     reasons = c.USAGE_MISSING_CALLS.attributes[-1].values
     assert made[c.USAGE_MISSING_CALLS] == [(*COMMON, reason) for reason in reasons]
 

@@ -330,3 +330,16 @@ def test_a_value_is_the_sum_of_the_points_that_match() -> None:
     assert made.value(c.ATTEMPTS, status="200", gen_ai_request_model="other") == 0.0
     found = made.value(c.OPERATION_DURATION, lz_route="200")
     assert (found.sum, found.count, sum(found.counts)) == (3.0, 1, 1)
+
+
+def test_a_point_that_has_ended_is_gone() -> None:
+    """Points of gauges are dropped, once, and listeners hear of it as NaN."""
+    made = Store(c.ALL)
+    heard: list[object] = []
+    labels = ("chat", "openai", "m", "", "tokens")
+    made.add([(c.RATE_LIMIT_LIMIT, labels, 5.0)])
+    made.listeners.append(heard.extend)
+    for _ in range(2):
+        made.drop([(c.RATE_LIMIT_LIMIT, labels), (c.RATE_LIMIT_RESET, labels)])
+    assert points(made, c.RATE_LIMIT_LIMIT) == {}
+    assert str(heard) == str([(c.RATE_LIMIT_LIMIT, labels, float("nan"))])

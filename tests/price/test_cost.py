@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lz_otel._price.cost import Cost, Prices
-from lz_otel.model import Facts
 from tests.price.priced import NOW, epoch, facts
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lz_otel.model import Facts
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +38,19 @@ def test_a_price_holds_from_its_day_on(prices: Prices, day: str, read_price: flo
 
 def test_no_price_before_the_first_day(prices: Prices) -> None:
     """A model that came on a known day has no price before it."""
-    said = facts("gpt-6.1-terra", "openai", input_tokens=10, output_tokens=1)
-    assert [prices.price(said, epoch("2026-10-25")), prices.price(said, epoch("2026-10-26"))] == [
+    said = facts("claude-fable-5-2", input_tokens=10, output_tokens=1)
+    assert [prices.price(said, epoch("2026-11-08")), prices.price(said, epoch("2026-11-09"))] == [
         None,
-        Cost(pytest.approx(15e-6), pytest.approx(15e-6), 0.0, 0.0),
+        Cost(pytest.approx(120e-6), pytest.approx(120e-6), 0.0, 0.0),
     ]
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        facts("claude-3-opus-20240229", input_tokens=1, output_tokens=1),
-        facts("claude-sonnet-4-20250514", input_tokens=1, output_tokens=1),
-        facts("gpt-4o-mini", "openai", input_tokens=1, output_tokens=1),
+        facts("claude-3-5-sonnet-quantized", input_tokens=1, output_tokens=1),
+        facts("claude-4-haiku-20241022", input_tokens=1, output_tokens=1),
+        facts("gpt-4o-mini-next", "openai", input_tokens=1, output_tokens=1),
         facts("gpt-6.2-sol", "openai", input_tokens=1, output_tokens=1),
         facts("claude-opus-5", service_tier="priority", input_tokens=1, output_tokens=1),
         facts("gpt-6-sol", "openai", service_tier="ultrafast", input_tokens=1, output_tokens=1),
@@ -165,13 +166,8 @@ def test_fast_prices_of_unknown_models_are_unknown(prices: Prices, name: str) ->
 
 
 def test_web_searches_are_billed_by_request(prices: Prices) -> None:
-    """Facts that carry a number of web searches cost 10 USD per thousand on top."""
-
-    class Searched(Facts):
-        web_search_requests = 5
-
-    said = Searched("anthropic", "chat", inference=True, llm_call=True)
-    said.response_model, said.input_tokens, said.output_tokens = "claude-opus-5", 0, 0
+    """Web searches cost 10 USD per thousand on top of the tokens."""
+    said = facts("claude-opus-5", input_tokens=0, output_tokens=0, fees={"web_search": 5, "web_fetch": 3})
     cost = prices.price(said, NOW)
     assert cost is not None
     assert (cost.usd, cost.full_usd) == pytest.approx((0.05, 0.05))

@@ -55,7 +55,7 @@ ROW = '[[model]]\nids = ["m"]\ninput = 1\noutput = 2\n'
         (ROW + 'effective = "soon"\n', ("model[0].effective", "soon", "a date")),
         (ROW + "effective = 2026-01-01T00:00:00Z\n", ("model[0].effective", "a date")),
         (ROW + "as_of = 5\n", ("model[0].as_of", "5", "a date")),
-        (ROW + 'vendor = "acme"\n', ("model[0].vendor", "acme", "one of anthropic, openai")),
+        (ROW + 'vendor = "acme"\n', ("model[0].vendor", "acme", "one of anthropic, aws.bedrock")),
         (ROW + 'mark = "X"\n', ("model[0].mark", "X", "D, A or C")),
         (ROW + "long = { input = 1, output = 2 }\n", ("model[0].long.above", "None", "whole number")),
         (ROW + "fast = { input = 1 }\n", ("model[0].fast.output", "a number")),

@@ -125,6 +125,7 @@ def _savings(board: Board, q: Queries) -> None:
             empty="recording rules not loaded"),
         lines("Calls not counted, by reason", "Why the money figures are too low, if they are.",
             Query(q.per_minute(c.USAGE_MISSING_CALLS, "reason").above(0), "no usage: {{reason}}"),
-            Query(q.per_minute(c.COST_UNPRICED, MODEL).above(0), "no price: {{gen_ai_request_model}}"),
+            Query(q.per_minute(c.COST_UNPRICED, MODEL, "part").above(0),
+                "no price: {{gen_ai_request_model}}, {{part}}"),
             unit="cpm", size=(8, 7), stacked=True, interval="1m", empty="every call was counted"),
     )  # fmt: skip

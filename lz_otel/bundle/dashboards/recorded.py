@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lz_otel.bundle.promql import Builder, Expr
 
 WINDOW = "5m"
+FRESH = "2m"  # readings of limits: most limits are per minute
 _MODEL = (PROVIDER, MODEL, ROUTE)
 _LEVEL = "job_provider_model_route"
 
@@ -59,7 +60,7 @@ def rules(config: Config) -> list[tuple[Recorded, Expr]]:
 
     calls = b.count(c.INFERENCE_DURATION).rate(window).sum(*CALLS.labels, *config.extra_labels)
     duration = b.bucket(c.INFERENCE_DURATION, lz_ending="ok").rate(window)
-    least = headroom(b, window, *config.extra_labels)
+    least = headroom(b, config.time(FRESH), *config.extra_labels)
     first = b.bucket(c.TIME_TO_FIRST_TOKEN).rate(window)
     return [
         (CALLS, calls),
@@ -80,7 +81,8 @@ def rules(config: Config) -> list[tuple[Recorded, Expr]]:
 def headroom(b: Builder, window: str, *extra: str) -> Expr:
     """Return the share of each rate limit that is left, of the processes that make attempts now.
 
-    The gauge of an idle process is old, and does not count.
+    A reading that is old says nothing: the limit has been refilled since. So only attempts within ``window``
+    count, which is shorter than the alert waits.
     """
     own = ("job", "instance", PROVIDER, MODEL, *extra)
     left = b.gauge(c.RATE_LIMIT_REMAINING) / b.gauge(c.RATE_LIMIT_LIMIT).above(0)

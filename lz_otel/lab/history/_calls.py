@@ -12,8 +12,8 @@ from lz_otel import catalogue as c
 from lz_otel import mechanisms
 from lz_otel._extract.limits import Limit
 from lz_otel._judge.result import Result
-from lz_otel._measure import rules
-from lz_otel._price.cost import Cost
+from lz_otel._measure import headroom, rules
+from lz_otel._price.parts import Cost
 from lz_otel.lab.history._figures import EMBEDDER, Hit, Model, hit_of, measurements
 from lz_otel.model import EndedCall, Ending, Facts, Request, Verdict
 
@@ -233,6 +233,7 @@ def _call(
         served_by=served_by,
         stored=stored,
         cost=None if usd is None else Cost(usd, usd),
+        unpriced="" if way.priced else "model",
     )
 
 
@@ -292,7 +293,7 @@ def _attempts(flow: Flow, state: State, answered: float) -> Iterator[Row]:
     for resource, limit, share in _LIMITS:
         left = state.headroom * share
         stated = Limit(resource, limit, round(limit * left), round(60 * (1 - left)))
-        yield from _shared(1.0, rules.limits(flow.common, [stated]))
+        yield from _shared(1.0, headroom.rows((*flow.common[:3], "", resource), stated))
 
 
 def _operation(flow: Flow, state: State, failed: float, fast: float) -> Iterator[Row]:

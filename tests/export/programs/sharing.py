@@ -37,7 +37,7 @@ FOLDER = os.environ["PROMETHEUS_MULTIPROC_DIR"]
 COMMON = ("chat", "anthropic", "claude-sonnet-5", "", "")
 ATTEMPT = (catalogue.ATTEMPTS, (*COMMON, "200"), 1)
 ACTIVE = (catalogue.CALL_ACTIVE, COMMON, 1)
-LIMIT = (*COMMON[:3], "requests")
+LIMIT = (*COMMON[:3], "", "requests")
 
 
 def new(port: int = 0) -> tuple[Store, MultiprocessExporter]:
@@ -154,6 +154,34 @@ def orderly_ends() -> None:
     mark_process_dead(pid)  # type: ignore[no-untyped-call]
     show("lz_call_active")
     show("lz_attempts")
+
+
+def limits_that_end() -> None:
+    """Of two living workers' readings the later one ends, then the other."""
+    store, exporter = new()
+    reading = (catalogue.RATE_LIMIT_REMAINING, LIMIT)
+    store.add([ATTEMPT, (*reading, 5)])
+    read, write = os.pipe()
+    go, say = os.pipe()
+
+    def work() -> None:
+        store.add([(*reading, 9)])
+        os.write(write, b"x")
+        os.read(go, 1)
+        store.drop([reading])
+        os.write(write, b"x")
+        time.sleep(60)
+
+    pid = fork(work)
+    os.read(read, 1)
+    show("lz_rate_limit", scrape(exporter.port))
+    os.write(say, b"x")
+    os.read(read, 1)
+    show("lz_rate_limit", scrape(exporter.port))
+    store.drop([reading])
+    show("lz_rate_limit", scrape(exporter.port))
+    os.kill(pid, signal.SIGKILL)
+    os.wait()
 
 
 def limits() -> None:
