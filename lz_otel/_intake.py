@@ -60,6 +60,7 @@ class Intake:
         self.connect()
         self._open: set[Call] = set()
         self._active: set[tuple[str, ...]] = set()
+        self._put: dict[tuple[str, ...], int] = {}  # as the store has them
         # Addresses that have spoken an LLM API: host, path and what they may speak
         self._places: dict[tuple[bytes, bytes], tuple[str, str, Any]] = {}
         self._first = Once()
@@ -270,10 +271,14 @@ class Intake:
         if COLLECTING:
             return
         self.backlog.catch_up()
-        with guarded("measure"):
-            self.later.read_limits()
+        if self.later.limits or self.later.headroom.readings:
+            with guarded("measure"):
+                self.later.read_limits()
         try:
-            self.store.put(CALL_ACTIVE, self._count_active())
+            active = self._count_active()
+            if active != self._put:
+                self.store.put(CALL_ACTIVE, active)
+                self._put = active
         except Exception as fault:  # noqa: BLE001 - what can be read must be readable
             guard.fault("measure", fault)
 
@@ -325,6 +330,7 @@ class Intake:
         self.backlog.after_fork_in_child()
         self._open.clear()
         self._active.clear()
+        self._put.clear()
         self.later.after_fork_in_child()
         self.store.clear()
         self._places.clear()

@@ -1,6 +1,6 @@
 """What becomes of attempts and calls that have ended: read, judged, priced, counted, one under the other.
 
-Runs later than the host's request, many calls at a time, or at once where they are wanted. One thread at a time.
+Runs later than the host's request, many calls at a time, or at once where they are wanted, in one thread.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Later:
         self.legacy = legacy
         self.listeners: list[Callable[[EndedCall], None]] = []
         self.limits: dict[tuple[tuple[str, ...], int], tuple[Mapping[str, str], float]] = {}
-        self._headroom = Headroom()
+        self.headroom = Headroom()
         self.awaited = Awaited()
         self._started: dict[tuple[str, ...], tuple[str, ...]] = {}  # common values: mechanisms at 0
 
@@ -149,7 +149,8 @@ class Later:
 
     def _count(self, call: Call, attempt: Attempt, common: tuple[str, ...], rows: list[Any]) -> None:
         started = perf_counter() if call.overhead is not None else 0.0
-        gateway_cost.read(attempt.headers, attempt.reader.facts)
+        if not attempt.headers.lacks[gateway_cost.HEADERS]:
+            gateway_cost.read(attempt.headers, attempt.reader.facts)
         ended = self._ended(call, attempt, common)
         if attempt.reader.background and ended.facts.response_id:
             self._may_come_again(attempt, ended)
@@ -224,7 +225,10 @@ class Later:
         prices = self.prices
         cost = ended.cost  # a mechanism may have asked the table already
         if cost is None and prices is not None and ended.facts.llm_call:
-            if gateway_cost.from_cache(ended.response_headers):  # and no mechanism is on that would know
+            headers = ended.response_headers
+            if not headers.lacks[gateway_cost.HEADERS] and gateway_cost.from_cache(
+                headers
+            ):  # and no mechanism is on that would know
                 return
             cost = prices.whole(ended.facts, time(), ended.request)
             if isinstance(cost, str):
@@ -356,23 +360,20 @@ class Later:
 
         Only when the numbers are read.
         """
-        with self._headroom.lock:
-            self._read_limits()
-
-    def _read_limits(self) -> None:
-        while self.limits:
-            try:
-                (names, key), (headers, when) = self.limits.popitem()
-            except KeyError:
-                break
-            unreadable: list[str] = []
-            self._headroom.take(names, key, limits.read(headers, when, unreadable), when)
-            self.store.add([(MALFORMED, (*names[:3], "", "", signal), 1.0) for signal in unreadable])
-        rows, ended = self._headroom.shown(time())
-        if rows:
-            self.store.add(rows)
-        if ended:
-            self.store.drop(ended)
+        with self.headroom.lock:
+            while self.limits:
+                try:
+                    (names, key), (headers, when) = self.limits.popitem()
+                except KeyError:
+                    break
+                unreadable: list[str] = []
+                self.headroom.take(names, key, limits.read(headers, when, unreadable), when)
+                self.store.add([(MALFORMED, (*names[:3], "", "", signal), 1.0) for signal in unreadable])
+            rows, ended = self.headroom.shown(time())
+            if rows:
+                self.store.add(rows)
+            if ended:
+                self.store.drop(ended)
 
     @staticmethod
     def release(call: Call) -> None:
@@ -385,7 +386,7 @@ class Later:
         """Forget what belongs to the parent."""
         self.limits.clear()
         self.awaited.clear()
-        self._headroom.clear()
+        self.headroom.clear()
         self._started.clear()
 
 

@@ -182,7 +182,10 @@ class MessagesReader(Reader):
 
     def _stated(self, usage: Any, *, final: bool) -> None:
         """Take over what a usage object states."""
-        state(self, usage)
+        if self._usage is None and type(usage) is dict:
+            self._usage = usage
+        else:
+            state(self, usage)
         if final and self._usage is not None and self._usage.get("output_tokens") is not None:
             self._ends = True
 

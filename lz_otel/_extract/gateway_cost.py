@@ -17,7 +17,7 @@ _COST = "x-litellm-response-cost"
 _CACHED = "x-litellm-cache-key"
 _FALLBACKS = ("x-litellm-attempted-fallbacks", "cf-aig-step", "helicone-fallback-index")
 HEADERS = frozenset({_COST, _CACHED, *_FALLBACKS})
-"""The header names that are read; a response without any of them says nothing of this."""
+"""The header names that are read. A response that `lacks` them all says nothing of this."""
 MAX_USD = 1e6
 _VERSION = re.compile(r"[-@:](?:latest|v?\d[\d.:-]*)$").match
 
@@ -29,8 +29,6 @@ def read(headers: Headers, facts: Facts) -> None:
     there says nothing. After a fallback the model in the body may be the one that was asked for: only another
     name says who answered.
     """
-    if headers.lacks[HEADERS]:
-        return
     stated = _number(headers.get(_COST))
     if stated is not None and (stated > 0 or not facts.stream):
         facts.cost_reported = stated

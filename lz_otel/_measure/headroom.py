@@ -28,10 +28,13 @@ class Headroom:
 
     Two keys of one process have limits of their own. Keys are told apart here and in no label; of those
     without an account of their own the one with the least left is shown. Memory: the last 2,000 readings.
+
+    Attributes:
+        readings: those that have not passed, as of the last time that they were shown.
     """
 
     def __init__(self) -> None:
-        self._readings: dict[tuple[tuple[str, ...], int], _Reading] = {}
+        self.readings: dict[tuple[tuple[str, ...], int], _Reading] = {}
         self._shown: set[Point] = set()
         self.lock = lock()  # held by who brings what is shown into the store
 
@@ -47,18 +50,18 @@ class Headroom:
         for limit in limits:
             seconds = limit.reset_seconds
             until = when + (HOLDS_SECONDS if seconds is None else seconds)
-            self._readings.pop(((*names, limit.resource), key), None)  # the newest is the last
-            self._readings[(*names, limit.resource), key] = _Reading(until, limit)
-        while len(self._readings) > MAX_READINGS:
-            del self._readings[next(iter(self._readings))]
+            self.readings.pop(((*names, limit.resource), key), None)  # the newest is the last
+            self.readings[(*names, limit.resource), key] = _Reading(until, limit)
+        while len(self.readings) > MAX_READINGS:
+            del self.readings[next(iter(self.readings))]
 
     def shown(self, now: float) -> tuple[list[Any], list[Point]]:
         """Return the rows to show at ``now`` (epoch seconds), and the points that end."""
         least: dict[tuple[str, ...], Any] = {}
-        for key, reading in list(self._readings.items()):
+        for key, reading in list(self.readings.items()):
             labels, limit = key[0], reading.limit
             if reading.until <= now:
-                self._readings.pop(key, None)
+                self.readings.pop(key, None)
             elif labels not in least or _share(limit) <= _share(least[labels]):
                 least[labels] = limit
         shown = [row for labels, limit in least.items() for row in rows(labels, limit)]
@@ -70,7 +73,7 @@ class Headroom:
     def clear(self) -> None:
         """Forget all readings: those of the parent, in a forked child."""
         self.lock = lock()
-        self._readings.clear()
+        self.readings.clear()
         self._shown.clear()
 
 

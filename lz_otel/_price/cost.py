@@ -159,9 +159,10 @@ class Prices:
         plain = rates[0]
         spent += output * rates[1]
         full = total * plain + spent
-        read, write, write_1h = cache_parts(facts, total)
-        if not read and not write:
+        written = facts.cache_write_tokens or facts.cache_write_5m_tokens or facts.cache_write_1h_tokens
+        if not written and not facts.cache_read_tokens:
             return Cost(full, full)
+        read, write, write_1h = cache_parts(facts, total)
         return cached(rates, full, read, write - write_1h, write_1h)
 
     def input_price(
