@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks import soak_workers
 from benchmarks.arguments import whole, without_proxies
 from benchmarks.soak_traffic import FAMILIES, FAULTS, PATIENCE, Ledger, run_for, still_running
 
@@ -167,11 +168,14 @@ def soak(options: argparse.Namespace, ledger: Ledger) -> tuple[list[Row], list[S
                     break
             warm = calls(ledger)
             gc.collect()
+            workers = None if options.bare else soak_workers.start(options.seconds)
             watch = Watch(address, options.seconds)
             watch.thread.start()
             alive += run_for(options.seconds, simulator.url, ledger, options.seed, *callers)
             alive += still_running([watch.thread], PATIENCE)
             gc.collect()
+            if workers is not None:
+                rows += soak_workers.result(workers)
             summary = simulator.summary()
             seen = {} if options.bare else compared.found(REGISTRY.collect())
             lz_otel.uninstrument()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
+from benchmarks import soak_workers
 from benchmarks.arguments import without_proxies
 from benchmarks.soak import LEAST, Sample, flatness, parser
 from benchmarks.soak_traffic import Ledger, name, still_running
@@ -17,6 +21,9 @@ from lz_otel import catalogue as c
 from lz_otel.lab.demo._money import TruthPrices
 from lz_otel.lab.simulator import load
 from lz_otel.lab.simulator._truth import Mechanism, Record, Truth, read_lines
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TRAFFIC = load("healthy").traffic
 MODEL = "claude-sonnet-4-6"
@@ -345,3 +352,35 @@ def test_what_is_exposed_is_read() -> None:
         ("plain", c.SAVED_USD.name, "symbolic"): 0.5,
         ("plain", c.COST_USD.name): 0.25,
     }
+
+
+# --- worker processes ----------------------------------------------------------------------
+
+
+def test_workers_without_a_result_do_not_hold() -> None:
+    """A process that ends without rows is a row that does not hold."""
+    process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True)
+    assert broken(soak_workers.result(process)) == ["workers: a result"]
+
+
+def test_what_workers_lost_does_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every figure that is not as it must be is named, by the kind of fault; others hold."""
+    monkeypatch.setattr(soak_workers, "Worker", lambda url: url)
+    nursery = soak_workers.Nursery("u", "p", tmp_path)
+    nursery.kinds = {"full": soak_workers.Outage(3, 1, 0), "files": soak_workers.Outage(3, 0, 2)}
+    nursery.fell = nursery.died = 1
+    assert broken(nursery.rows()) == [
+        "workers: full: totals not what was called",
+        "workers: files: not told once",
+        "workers: totals that fell",
+        "workers: processes that ended otherwise",
+    ]
+
+
+def test_a_warning_of_an_outage_is_counted() -> None:
+    """Each kind for itself, and nothing else that is logged."""
+    numbers = memoryview(bytearray(24)).cast("Q")
+    told = soak_workers.Tales(numbers)
+    for text in ("files have vanished", "it cannot be written (x)", "it is written again"):
+        told.emit(logging.makeLogRecord({"msg": text}))
+    assert list(numbers) == [0, 1, 1]

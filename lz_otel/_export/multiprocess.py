@@ -298,7 +298,7 @@ class MultiprocessExporter:
         """Open what is not open, and write all of it: at the start, and where a file has vanished."""
         files = self._files.items()
         gone = [kind for kind, file in files if file.vanished()]
-        if gone:
+        if gone and self._folder.is_dir():  # without a folder the next lines fail, and tell it once
             self._untold.append(("vanished", None))
         try:
             closed = {kind for kind, file in files if not file.is_open}
