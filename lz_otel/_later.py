@@ -356,10 +356,7 @@ class Later:
             self.store.touch(metric, sets)
 
     def read_limits(self) -> None:
-        """Read the last rate-limit headers of each model and key, and end what has passed.
-
-        Only when the numbers are read.
-        """
+        """Read the last rate-limit headers of each model and key, and end what has passed."""
         with self.headroom.lock:
             while self.limits:
                 try:
