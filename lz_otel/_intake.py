@@ -264,6 +264,16 @@ class Intake:
         guard.lost("fault")
         self.later.release(call)
 
+    def end_all(self, _: float = 0.0) -> None:
+        """End the calls in flight as the process ends: nobody will read on, and none would be counted."""
+        for call in list(self._open):
+            with guarded("capture"):
+                first = call.first
+                call.exited = True
+                if first is not None and not first.over:
+                    first.finish("closed")
+                self._call_over(call)
+
     # --- working it off ------------------------------------------------------------------------
 
     def catch_up(self) -> None:

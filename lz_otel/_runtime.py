@@ -175,8 +175,9 @@ class _Runtime:
             self.own_spans = _sdk_settings.set_up(self.trace_names)
         for exporter in self.exporters:
             exporter.start()
-        if self.own_spans is not None or any(hasattr(one, "begin_stop") for one in self.exporters):
+        if self.own_spans is not None or any(map(_ends.takes_part, self.exporters)):
             _ends.at_end(self._begin_end)  # the last one is the first to run
+            _ends.at_end(self.intake.end_all)
         self._constants()
         if settings.http_spans == "on" or (settings.http_spans == "auto" and self.trace_names):
             from lz_otel._export import http_spans
@@ -239,6 +240,7 @@ class _Runtime:
             hooks.remove()
         self.clients.remove()
         _ends.remove(self._begin_end)
+        _ends.remove(self.intake.end_all)
         self._begin_end(timeout)
         for exporter in self.exporters:
             with guarded("export"):  # one exporter must not keep the others from stopping
@@ -345,8 +347,7 @@ def instrument(
 
 def _tell(status: Status) -> None:
     if not status.hooked and not any(map(_package, LIBRARIES)):
-        text = "lz_otel: none of %s is installed, so no call can be observed"
-        _LOG.warning(text, ", ".join(LIBRARIES))
+        _LOG.warning("lz_otel: none of %s is installed, so no call can be observed", ", ".join(LIBRARIES))
     else:
         _LOG.info(
             "lz_otel: observing %s%s; metrics to %s",

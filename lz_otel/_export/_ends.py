@@ -30,6 +30,11 @@ _calls: list[Callable[[float], object]] = []
 _exit, _raise_signal = os._exit, signal.raise_signal
 
 
+def takes_part(exporter: object) -> bool:
+    """Return whether an exporter has something to do as the process ends: push, or write its files."""
+    return hasattr(exporter, "begin_stop") or hasattr(exporter, "failing")
+
+
 def at_end(call: Callable[[float], object]) -> None:
     """Call with the seconds that are left as this process ends; what comes last is called first."""
     if not _calls:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.processes import run
+
+if TYPE_CHECKING:
+    from tests.export.receiver import Receiver
 
 FLOODS = Path(__file__).parent / "programs" / "floods.py"
 
@@ -25,4 +29,20 @@ class TestEndingsByTheThousand:
     @pytest.mark.parametrize("way", ["cancelled", "loop_closed"])
     def test_asyncio(self, way: str) -> None:
         """Cancelled together, and by the end of their event loop."""
-        assert "5000 5000 0 0\n" == run(FLOODS, way, "5000", silent=True).stdout
+        assert "10000 10000 0 0\n" == run(FLOODS, way, "10000", silent=True).stdout
+
+    def test_trio(self) -> None:
+        """One scope with all of them is cancelled."""
+        pytest.importorskip("trio", reason="trio is not installed: install the dependency group test")
+        assert "10000 10000 0 0\n" == run(FLOODS, "trio_cancelled", "10000", silent=True).stdout
+
+    @pytest.mark.parametrize("way", ["dropped_at_exit", "dropped_after_sigterm", "held_at_exit"])
+    def test_the_end_of_the_process(self, way: str, receiver: Receiver) -> None:
+        """Dropped right before the interpreter ends, by itself or by a handler, or held: all are pushed."""
+        otlp = {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint}
+        run(FLOODS, way, "10000", silent=True, **otlp)
+        pushed = {
+            name: sum(receiver.last(name).values())
+            for name in ("gen_ai.client.inference.duration", "lz.call.active", "lz.internal.errors")
+        }
+        assert [10_000, 0, 0] == [*pushed.values()]

@@ -1,12 +1,15 @@
 """Streams that end by the thousand at one moment, for `test_floods`.
 
-``python floods.py WAY NUMBER`` prints calls, attempts, calls in flight and faults.
+``python floods.py WAY NUMBER`` prints calls, attempts, calls in flight and faults. The ways that end with the
+process (`AT_EXIT`) print nothing: what they counted is pushed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -35,11 +38,14 @@ class AsyncStream(httpx.AsyncByteStream):
 
 
 class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    def __init__(self, endless: type[AsyncStream] = AsyncStream) -> None:
+        self._endless = endless
+
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=Stream())
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=AsyncStream())
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=self._endless())
 
 
 def begun(number: int) -> list[Any]:
@@ -107,7 +113,60 @@ def loop_closed(number: int) -> None:
     asyncio.run(_reading(number))
 
 
+def trio_cancelled(number: int) -> None:
+    """A scope with as many tasks of trio is cancelled, after all of them have begun."""
+    import trio
+
+    class Endless(AsyncStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"data: {}\n\n"
+            await trio.sleep_forever()
+
+    async def main() -> None:
+        client, reached = httpx.AsyncClient(transport=Transport(Endless)), [0]
+        lz_otel.instrument_client(client)
+        async with trio.open_nursery() as nursery:
+            for _ in range(number):
+                nursery.start_soon(_read, client, reached)
+            while reached[0] < number:
+                await trio.sleep(0)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def dropped_at_exit(number: int) -> None:
+    """They are dropped, and the interpreter ends before anything else is called."""
+    held = begun(number)
+    held.clear()
+
+
+def dropped_after_sigterm(number: int) -> None:
+    """A handler drops them, and raises SystemExit, while the main thread does something else."""
+    held = begun(number)
+
+    def leave(*_: object) -> None:
+        held.clear()
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True:
+        signal.pause()
+
+
+def held_at_exit(number: int) -> None:
+    """They are held by a module as the interpreter ends."""
+    sys.modules[__name__].held = begun(number)  # type: ignore[attr-defined]
+
+
+AT_EXIT = ("dropped_at_exit", "dropped_after_sigterm", "held_at_exit")
+
 if __name__ == "__main__":
+    if sys.argv[1] in AT_EXIT:
+        lz_otel.instrument()
+        globals()[sys.argv[1]](int(sys.argv[2]))
+        sys.exit()
     lz_otel.instrument(exporters=())
     globals()[sys.argv[1]](int(sys.argv[2]))
     gc.collect()
