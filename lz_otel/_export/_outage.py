@@ -148,9 +148,10 @@ def _files(arguments: dict[str, Any]) -> list[str]:
     return [path for path in (arguments.get("verify"), *pair) if isinstance(path, str)]
 
 
-def remember(error: BaseException) -> None:
-    """Keep an exception's name as the current thread's reason."""
-    _remember(_cause(error))
+def remember(error: BaseException, *, again: bool = True) -> None:
+    """Keep an exception's name as the current thread's reason; if not ``again``, only where none is known."""
+    if again or not _threads.get(threading.get_ident()):
+        _remember(_cause(error))
 
 
 def _remember(reason: str) -> None:

@@ -273,7 +273,7 @@ def _sent(exporter: MetricExporter, data: MetricsData, limit: float, outage: _ou
     except Exception as error:  # noqa: BLE001 - the next push may do better
         if not outage.on and not isinstance(error, OSError):  # older ones let those of the connection through
             guard.count("export")
-        _outage.remember(error)
+        _outage.remember(error, again=False)  # what the session saw is more exact
         return False
 
 

@@ -311,6 +311,8 @@ def test_a_bad_certificate_is_one_warning(
     """A certificate file that is not there is told like an outage, and so is what is lost at the end."""
     monkeypatch.setenv(VARIABLE, receiver.endpoint.replace("http:", "https:"))
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere/ca.pem")
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # which requests prefers
+        monkeypatch.delenv(name, raising=False)
     exporter = OtlpExporter(store(), 0.02, 1)
     exporter.start()
     until(lambda: caplog.records, "no warning")

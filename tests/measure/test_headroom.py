@@ -87,6 +87,6 @@ def test_memory_is_bounded() -> None:
     seen = Headroom()
     for key in range(MAX_READINGS + 10):
         seen.take(NAMES, key, [LOW], 0.0)
-    assert len(seen._readings) == MAX_READINGS
+    assert len(seen.readings) == MAX_READINGS
     seen.clear()
     assert seen.shown(1.0) == ([], [])
