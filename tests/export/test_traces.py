@@ -339,7 +339,7 @@ def test_no_thread_is_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_applications_provider_is_left_alone() -> None:
     """A TracerProvider of the application is neither flushed nor shut down; its settings are not checked."""
-    environ = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}
+    environ = {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "pigeon"}
     assert "[] []\n" == run(PROGRAMS / "host_provider.py", silent=True, **environ).stdout
 
 

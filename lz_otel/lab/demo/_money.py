@@ -6,6 +6,7 @@ Nothing of `lz_otel._price.cost` is used, only the table of prices itself, read 
 from __future__ import annotations
 
 import datetime
+import json
 import tomllib
 from decimal import Decimal
 from importlib import resources
@@ -25,8 +26,11 @@ class TruthPrices:
     """The newest row of each model that holds today."""
 
     def __init__(self) -> None:
-        text = resources.files("lz_otel._price").joinpath("prices.toml").read_text(encoding="utf-8")
+        files = resources.files("lz_otel._price")
+        text = files.joinpath("prices.toml").read_text(encoding="utf-8")
         table = tomllib.loads(text, parse_float=Decimal)
+        text = files.joinpath("models.json").read_text(encoding="utf-8")
+        listed = json.loads(text, parse_float=Decimal)["models"]["openai"]  # of whom the other has no rows
         today = datetime.datetime.now(datetime.UTC).date()
         self.rules: dict[str, Decimal] = {
             k: Decimal(v) for k, v in table["layer_zero"].items() if isinstance(v, (int, Decimal))
@@ -41,6 +45,9 @@ class TruthPrices:
                 held = self._rows.get(model)
                 if held is None or since >= held.get("effective", oldest):
                     self._rows[model] = row
+        for row in listed:
+            for model in row["ids"]:
+                self._rows.setdefault(model, row)
 
     def _rates(self, model: str) -> tuple[Decimal, Decimal, Decimal, Decimal, Decimal] | None:
         row = self._rows.get(model)

@@ -102,4 +102,4 @@ async def read_async() -> int:
 
 lz_otel.instrument(exporters="none")
 held = sync() if WAY == "sync" else asyncio.run(read_async())
-assert 1_000_000 < held < LIMIT, held
+assert held < LIMIT, held
