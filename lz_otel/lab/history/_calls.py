@@ -195,6 +195,7 @@ def _ended(flow: Flow, state: State, way: _Way, verdicts: tuple[Verdict, ...]) -
         prompt_cache = next((v.decision for v in verdicts if v.mechanism == "prompt_cache"), "")
         _fill(facts, flow, hit, prompt_cache, full=not served_by)
         facts.first_content_at, facts.last_content_at = first, seconds
+        facts.first_visible_at = first
         pieces = flow.route.tokens[1] // 4
         facts.chunk_gaps = ((), seconds - first, pieces)
     money = _Money(flow, state, facts)
