@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.interrupts import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +42,19 @@ def receiver() -> Iterator[Receiver]:
     one = Receiver()
     yield one
     one.close()
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """SIGALRM raises `Stop`."""
+
+    def handler(*_: Any) -> None:
+        raise Stop
+
+    before = signal.signal(signal.SIGALRM, handler)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(autouse=True)

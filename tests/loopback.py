@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 
 class Reply(NamedTuple):
@@ -27,6 +27,7 @@ class Asked(NamedTuple):
     method: str
     path: str
     body: bytes
+    headers: Mapping[str, str]
 
 
 @contextmanager
@@ -38,7 +39,7 @@ def serving(answer: Callable[[Asked], Reply]) -> Iterator[str]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            reply = answer(Asked(self.command, self.path, body))
+            reply = answer(Asked(self.command, self.path, body, self.headers))
             data = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
             self.send_response(reply.status)
             for name, value in {"Content-Type": reply.kind, **reply.headers}.items():

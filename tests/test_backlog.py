@@ -6,23 +6,16 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lz_otel._backlog import Backlog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.interrupts import Stop
 
 
 def made() -> Backlog:
     """A backlog whose turns are given to what the test hands over."""
     return Backlog(lambda: None, lambda _: None, lambda _: None)
-
-
-class Stop(BaseException):
-    """What a handler raises that ends the process."""
 
 
 def others(turn: Backlog) -> list[int]:
@@ -73,19 +66,6 @@ def test_an_exception_ends_the_turn() -> None:
     with pytest.raises(Stop):
         turn.run(work, 0.0)
     assert [1] == others(turn)
-
-
-@pytest.fixture
-def alarm() -> Iterator[None]:
-    """SIGALRM raises `Stop`."""
-
-    def handler(*_: Any) -> None:
-        raise Stop
-
-    before = signal.signal(signal.SIGALRM, handler)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def test_an_interrupt_at_any_step_leaves_nothing_taken(alarm: None) -> None:

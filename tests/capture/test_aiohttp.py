@@ -11,11 +11,10 @@ import pytest
 
 import lz_otel
 from lz_otel.testing import Capture, capture
-from tests.capture.serving import ASK, EVENTS, served
+from tests.capture.serving import ASK, EVENTS
 from tests.wire_doubles import O_JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
 
     from tests.capture.serving import Server
 
@@ -23,18 +22,6 @@ pytestmark = pytest.mark.asyncio
 DURATION = "gen_ai.client.inference.duration"
 INPUT = "gen_ai.client.inference.usage.input_tokens"
 STREAM = {**ASK, "stream": True}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with served() as made:
-        yield made
-
-
-@pytest.fixture
-def seen() -> Iterator[Capture]:
-    with capture(strict=True) as made:
-        yield made
 
 
 async def post(url: str, **options: Any) -> Any:

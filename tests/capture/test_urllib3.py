@@ -15,29 +15,17 @@ from botocore.config import Config
 
 import lz_otel
 from lz_otel.testing import Capture, capture
-from tests.capture.serving import ASK, EVENTS, served
+from tests.capture.serving import ASK, EVENTS
 from tests.wire_doubles import O_JSON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.capture.serving import Server
 
 DURATION = "gen_ai.client.inference.duration"
 INPUT = "gen_ai.client.inference.usage.input_tokens"
 BODIES = ["plain", "chunked", "gzip", "bare"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with served() as made:
-        yield made
-
-
-@pytest.fixture
-def seen() -> Iterator[Capture]:
-    with capture(strict=True) as made:
-        yield made
 
 
 def by_requests(url: str) -> Any:

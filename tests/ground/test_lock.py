@@ -4,31 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from lz_otel._ground.lock import lock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-class Stop(BaseException):
-    """What a handler raises."""
-
-
-@pytest.fixture
-def alarm() -> Iterator[None]:
-    """SIGALRM raises `Stop`."""
-
-    def handler(*_: Any) -> None:
-        raise Stop
-
-    before = signal.signal(signal.SIGALRM, handler)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+from tests.interrupts import Stop
 
 
 def free(one: Any) -> bool:

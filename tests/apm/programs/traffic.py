@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -14,8 +11,11 @@ import httpx
 import httpx2
 import openai
 
+from tests.loopback import Asked, Reply, serving
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
 __all__ = ["ATTEMPTS", "CALLS", "RETRIES", "host_sees", "raw", "serve"]
 
@@ -74,34 +74,15 @@ def answer(asked: dict[str, Any], number: int) -> tuple[int, str, bytes]:
     return 200, "application/json", json.dumps(MESSAGE if "max_tokens" in asked else COMPLETION).encode()
 
 
-class _Api(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        number = int(self.headers.get("x-stainless-retry-count", 0)) + 1
-        status, kind, sent = answer(json.loads(body), number)
-        self.send_response(status)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(sent)))
-        self.send_header("retry-after-ms", "1")
-        self.end_headers()
-        self.wfile.write(sent)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
-
-
-@contextmanager
-def serve() -> Iterator[str]:
+def serve() -> AbstractContextManager[str]:
     """Serve the API on loopback; gives its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Api)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+
+    def reply(asked: Asked) -> Reply:
+        number = int(asked.headers.get("x-stainless-retry-count", 0)) + 1
+        status, kind, sent = answer(json.loads(asked.body), number)
+        return Reply(sent, status, {"retry-after-ms": "1"}, kind)
+
+    return serving(reply)
 
 
 class Own(httpx2.BaseTransport):
