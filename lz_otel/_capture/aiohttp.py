@@ -11,12 +11,11 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._capture.attempt import Attempt, take_notes
-from lz_otel._capture.exchange import ForeignRequest, RawHeaders
+from lz_otel._capture.attempt import Attempt, take_notes, take_piece
+from lz_otel._capture.exchange import ForeignRequest, RawHeaders, observed
 from lz_otel._capture.hook import HookedFunctions, Steps
 from lz_otel._capture.transports import begin_attempt
 from lz_otel._ground.guard import guard
-from lz_otel._ground.headers import without
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -114,39 +113,28 @@ def _head(sent: tuple[Attempt, bool], response: Any, error: BaseException | None
         return
     content: Any = None
     try:
-        headers = RawHeaders(response.raw_headers)
-        attempt.head(response.status, headers)
+        attempt.head(response.status, RawHeaders(response.raw_headers))
         content = response.content
         if decoded and "content-encoding" in attempt.headers:
-            attempt.headers = without(attempt.headers, "content-encoding")
-            if attempt.body is not None:
-                attempt.body.decoded()
+            attempt.decoded()
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("extract", fault)
     try:
         for piece in list(content._buffer):  # what came with the head
-            _feed(attempt, bytes(piece))
+            take_piece(attempt, bytes(piece))
         error = content.exception()
         if error is not None:
             take_notes(Attempt.fail, attempt, error)
         elif content._eof:
             take_notes(Attempt.end, attempt)
         else:
-            cls = _observed(type(content))
+            cls = observed(_Observed, type(content), __slots__=())
             _attempts[id(content)] = attempt
             content.__class__ = cls
         return
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
         guard.fault("capture", fault)
     take_notes(Attempt.end, attempt)
-
-
-def _feed(attempt: Attempt, data: bytes) -> None:
-    try:
-        attempt.feed(data, perf_counter())
-    except Exception as fault:  # noqa: BLE001 - the boundary to the host
-        guard.fault("extract", fault)
-        take_notes(Attempt.doubt, attempt)
 
 
 class _Observed:
@@ -158,7 +146,7 @@ class _Observed:
     def feed_data(self, data: Any, *args: Any, **kwargs: Any) -> Any:
         attempt = _attempts.get(id(self))
         if attempt is not None and data:
-            _feed(attempt, bytes(data))
+            take_piece(attempt, bytes(data))
         return super().feed_data(data, *args, **kwargs)  # type: ignore[misc]
 
     def feed_eof(self, *args: Any, **kwargs: Any) -> Any:
@@ -184,7 +172,6 @@ class _Observed:
 # By the identity of their stream readers, which have no room for more and cannot be referred to weakly: an
 # entry goes with the class that is put on such a reader, before the reader itself
 _attempts: dict[int, Attempt] = {}
-_classes: dict[type, type] = {}
 
 
 def _over(reader: Any, method: Any, *arguments: Any) -> None:
@@ -193,13 +180,3 @@ def _over(reader: Any, method: Any, *arguments: Any) -> None:
     reader.__class__ = reader._lz_otel_class
     if attempt is not None:
         take_notes(method, attempt, *arguments)
-
-
-def _observed(cls: type) -> type:
-    """Return a class of stream readers with our steps in it, which says that it is the one given."""
-    made = _classes.get(cls)
-    if made is None:
-        names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-        made = type(cls.__name__, (_Observed, cls), {**names, "__slots__": (), "_lz_otel_class": cls})
-        _classes[cls] = made
-    return made

@@ -184,11 +184,15 @@ class Attempt(Struct, eq=False):
         self.body = self.handed.read_along(self)
         self.pieces = []
 
-    def whole(self, content: bytes) -> None:
-        """Note a body that its transport had already read and decoded."""
+    def decoded(self) -> None:
+        """Note that the transport undoes the encoding of the body before it comes here."""
         self.headers = without(self.headers, "content-encoding")
         if self.body is not None:
             self.body.decoded()
+
+    def whole(self, content: bytes) -> None:
+        """Note a body that its transport had already read and decoded."""
+        self.decoded()
         self.feed(content, perf_counter())
 
     def end(self) -> None:
@@ -255,6 +259,14 @@ def take_notes(method: Callable[..., Any], attempt: Attempt, *arguments: Any) ->
         guard.fault("capture", fault)
         with guarded("capture"):
             attempt.handed.lost(attempt.call)
+
+
+def take_piece(attempt: Attempt, data: bytes) -> None:
+    """Note a piece of a body as it comes. Never raises. (The shells do it in line: it costs them a call.)"""
+    try:
+        attempt.feed(data, perf_counter())
+    except Exception as fault:  # noqa: BLE001 - the boundary to the host
+        _feed_fault(attempt, fault)
 
 
 def attach(shell: Any, attempt: Attempt, response: Any, error: BaseException | None) -> None:

@@ -58,12 +58,14 @@ def _of_request(place: int, name: str, url: str) -> Callable[[Any, Any], tuple[A
     return asked
 
 
-def _of_arguments(method: str, at: int, url: str, url_at: int) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """Return how to read method and URL as arguments of their own."""
+def _of_arguments(
+    method: str, at: int | None, url: str, url_at: int
+) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Return how to read method and URL as arguments of their own; the method may be by name only."""
 
     def asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         return (
-            args[at] if len(args) > at else kwargs.get(method),
+            args[at] if at is not None and len(args) > at else kwargs.get(method),
             args[url_at] if len(args) > url_at else kwargs.get(url),
         )
 
@@ -75,12 +77,8 @@ def _of_botocore(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, An
     return request["method"], request["url_path"]
 
 
-def _of_genai(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    request = args[1] if len(args) > 1 else kwargs["http_request"]
-    return request.method, request.url
-
-
-_FERN = _of_arguments("method", 99, "path", 1)
+_GENAI = _of_request(1, "http_request", "url")
+_FERN = _of_arguments("method", None, "path", 1)
 _SPEAKEASY = _of_request(2, "request", "url")
 
 BOUNDARIES = (
@@ -93,8 +91,8 @@ BOUNDARIES = (
     ),
     Boundary("botocore.endpoint", "Endpoint", "_send_request", False, _of_botocore),
     Boundary("aiobotocore.endpoint", "AioEndpoint", "_send_request", True, _of_botocore),
-    Boundary("google.genai._api_client", "BaseApiClient", "_request", False, _of_genai),
-    Boundary("google.genai._api_client", "BaseApiClient", "_async_request", True, _of_genai),
+    Boundary("google.genai._api_client", "BaseApiClient", "_request", False, _GENAI),
+    Boundary("google.genai._api_client", "BaseApiClient", "_async_request", True, _GENAI),
     Boundary(".http_client", "HttpClient", "request", False, _FERN),
     Boundary(".http_client", "AsyncHttpClient", "request", True, _FERN),
     Boundary(".basesdk", "BaseSDK", "do_request", False, _SPEAKEASY),

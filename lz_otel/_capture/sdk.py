@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lz_otel._capture.transports import Hooks
 
-PACKAGES = ("anthropic", "openai")
 _CLASSES = (("SyncAPIClient", False), ("AsyncAPIClient", True))  # and whether their methods are awaited
 
 
@@ -72,11 +71,6 @@ class SdkHooks:
         self.last: Callable[[], Any] = _nothing
         self._around = {w: Steps(w, partial(_begin, self), partial(leave_call, self)) for w in (False, True)}
         self._within = {w: Steps(w, partial(_look_for_span, self), _nothing) for w in (False, True)}
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Return the SDKs whose request methods are hooked."""
-        return tuple(dict.fromkeys(module.__name__.partition(".")[0] for module in self._modules))
 
     def hook(self, module: ModuleType) -> bool:
         """Hook the client classes of one ``_base_client`` module. Returns whether it has any."""

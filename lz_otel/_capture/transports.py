@@ -42,14 +42,12 @@ class Hooks:
             notes in, or ``None`` for a request that is no LLM call. ``None`` while switched off.
         left: told that a client has left the call it was sending, by its result or by an exception.
         lost: told of a call that a fault of ours has lost track of.
-        modules: the names of the modules whose transports are hooked.
     """
 
     def __init__(self) -> None:
         self.begin: Callable[[Any, float | None], Attempt | None] | None = None
         self.left: Callable[[Call, BaseException | None], None] | None = None
         self.lost: Callable[[Call], None] | None = None
-        self.modules: tuple[str, ...] = ()
         self._functions = HookedFunctions()
         self._own: dict[tuple[str, bool], Steps] = {}  # around the transports of a module
         self._others = {w: Steps(w, partial(_enter, self), partial(_leave, self, w)) for w in (False, True)}
@@ -81,7 +79,6 @@ class Hooks:
         for class_name, waits in _CLIENTS:
             self._functions.hook(getattr(module, class_name), "__init__", self._made)  # whatever transport
             self._functions.hook(getattr(module, class_name), "send", self._sends[waits])
-        self.modules = tuple(dict.fromkeys((*self.modules, name)))
 
     def observe(self, transport: Any) -> bool:
         """Observe a transport of the host's own, by its class.
@@ -112,7 +109,6 @@ class Hooks:
     def remove(self) -> None:
         """Take off what is ours; what others have covered stays, switched off."""
         self.begin = self.left = self.lost = None
-        self.modules = ()
         self._counted.clear()
         self._functions.remove()
 

@@ -13,8 +13,8 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from lz_otel._capture.attempt import Attempt, take_notes
-from lz_otel._capture.exchange import ForeignRequest, RawHeaders
+from lz_otel._capture.attempt import Attempt, take_notes, take_piece
+from lz_otel._capture.exchange import ForeignRequest, RawHeaders, observed
 from lz_otel._capture.hook import HookedFunctions, Steps
 from lz_otel._capture.transports import begin_attempt
 from lz_otel._ground.guard import guard
@@ -81,7 +81,7 @@ def _head(attempt: Attempt, response: Any, error: BaseException | None) -> None:
     try:
         if getattr(response, "_body", None) is None and hasattr(response, "_raw_read"):
             response.__dict__[_ATTEMPT] = attempt
-            response.__class__ = _observed(type(response))
+            response.__class__ = observed(_Observed, type(response))
             return
         attempt.whole(response.data)
     except Exception as fault:  # noqa: BLE001 - the boundary to the host
@@ -140,11 +140,7 @@ def _noted(response: Any, read: Any, args: Any, kwargs: Any) -> Any:
         _over(response, Attempt.fail, error)
         raise
     if data and attempt is not None:
-        try:
-            attempt.feed(data, perf_counter())
-        except Exception as fault:  # noqa: BLE001 - the boundary to the host
-            guard.fault("extract", fault)
-            take_notes(Attempt.doubt, attempt)
+        take_piece(attempt, data)
     return data
 
 
@@ -154,16 +150,3 @@ def _over(response: Any, method: Any, *arguments: Any) -> None:
     if attempt is not None:
         response.__class__ = response._lz_otel_class
         take_notes(method, attempt, *arguments)
-
-
-_classes: dict[type, type] = {}
-
-
-def _observed(cls: type) -> type:
-    """Return a class of responses with our steps in it, which says that it is the one given."""
-    made = _classes.get(cls)
-    if made is None:
-        names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
-        made = type(cls.__name__, (_Observed, cls), {**names, "_lz_otel_class": cls})
-        _classes[cls] = made
-    return made

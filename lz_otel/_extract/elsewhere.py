@@ -24,6 +24,7 @@ from lz_otel._extract.reader import GOES_ON, Reader
 from lz_otel._extract.request import NOTHING, Fields
 from lz_otel._extract.responses import ResponsesReader
 from lz_otel._extract.values import json_object, label_name
+from lz_otel._ground.unreadable import UNREADABLE
 from lz_otel.model import Ending, Facts, Request
 
 if TYPE_CHECKING:
@@ -148,6 +149,9 @@ class _Inlined(Struct, gc=False):
     file: Any = msgspec.field(default=None, name="responsesFile")
 
 
+_INLINED = msgspec.json.Decoder(_Inlined)
+
+
 class _BatchReader(Reader):
     """A batch as it is made or asked for: how many calls are awaited, where their results will be."""
 
@@ -175,7 +179,7 @@ class _BatchReader(Reader):
             self._told = [Told(facts, name, name, batch=True)]
             return 0
         if len(bytes(batch.response)):
-            inlined = self._decode(msgspec.json.Decoder(_Inlined), bytes(batch.response))
+            inlined = self._decode(_INLINED, bytes(batch.response))
             if inlined is not None:
                 files.append(inlined.file)
                 self._told = self._inlined(name, inlined.inlined)
@@ -275,7 +279,7 @@ def _line(data: bytes, provider: str, begun: str, key: str, index: int) -> Told 
                 return None
         elif error is None or (line.custom_id is None and line.key is None and line.metadata is None):
             return None
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     reader = cls(Facts(provider, operation, inference=False, llm_call=True), None)
     if len(body):
