@@ -15,7 +15,6 @@ from tests.capture.serving import ASK, EVENTS
 from tests.wire_doubles import O_JSON
 
 if TYPE_CHECKING:
-
     from tests.capture.serving import Server
 
 pytestmark = pytest.mark.asyncio
