@@ -326,7 +326,7 @@ def embeddings() -> list[Row]:
     """Return what one embedding call outside any operation adds."""
     common = ("embeddings", EMBEDDER.provider, EMBEDDER.name, "", "")
     facts = Facts(EMBEDDER.provider, "embeddings", inference=False, llm_call=True)
-    facts.input_tokens = 300
+    facts.input_tokens, facts.usage_seen = 300, True
     way = _Way(Ending.OK, EMBEDDER.seconds)
     ended = _call(common, EMBEDDER.name, facts, way, way.seconds, usd=300 * EMBEDDER.input_usd / 1e6)
     return [*_shared(1.0, rules.call(ended)), *_shared(1.0, rules.attempt(common, "200", None))]
